@@ -54,7 +54,7 @@ class Greylist {
   bool knows(const Question& question, WallTime now) const;
   /// A record of another host.
   void learn(std::string_view key, std::string_view value, WallTime now);
-  /// Records for other hosts, since the last call; seconds: for which they hold. Nobody is told before tell_others().
+  /// Records for other hosts, since the last call; seconds: for which they hold. Nothing is sent before tell_others().
   struct Told {
     std::string key, value;
     std::int64_t seconds = 0;

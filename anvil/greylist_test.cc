@@ -39,7 +39,7 @@ struct Fixture {
       if (change.value) out.take(change.key, *change.value);
     return out;
   }
-  /// Asks the other host, after it has learnt what this one tells of the question; tells this one what follows.
+  /// Asks the other host, after it has learnt what this one sends about the question; sends this one what follows.
   std::string ask_other(const Greylist::Question& q) {
     exchange(list, other);
     std::swap(list, other);

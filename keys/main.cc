@@ -103,7 +103,7 @@ async::Task<void> drain(std::shared_ptr<Server> server, service::Context* contex
   (void)co_await context->sessions().drained();
 }
 
-/// Keys that cannot be used are told, and end nothing.
+/// Keys that cannot be used are logged, and end nothing.
 Result<void> look(service::Context& context) {
   const Server server(context.config());
   return {};

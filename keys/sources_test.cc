@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_pair_is_read_and_a_broken_one_is_not_used) {
   BOOST_TEST(held.error == key + " is not the key of the certificate in " + cert);
   BOOST_TEST(sources->take_news().size() == 1U);
   BOOST_TEST(list(Use::server).at(name).error == held.error);
-  BOOST_TEST(sources->take_news().empty());  // told once
+  BOOST_TEST(sources->take_news().empty());  // reported once
   replace(cert, "broken\n");
   BOOST_TEST(list(Use::server).at(name).error == cert + ": no certificate in it");
   BOOST_TEST(sources->take_news().size() == 1U);

@@ -269,7 +269,7 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
     Group group{sender, {user_address(user, shared_->rules, recipient.address)}};
     co_return co_await send_on(message, recipient, std::move(group), {}, std::move(out.pass_to));
   }
-  // The list that led to the user is told of failures, unless a list further on has its own owner.
+  // The owner of the list that led to the user gets the failures, unless a list further on has its own owner.
   const auto keep = [&](std::string& own) {
     if (own.empty()) own = sender;
   };

@@ -103,7 +103,7 @@ struct Expansion {
 /// LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
-/// The owner- alias that is told of failures for a name, as expand() finds it for the destinations; "": the sender.
+/// The owner- alias that gets failures for a name, as expand() finds it for the destinations; "": the sender.
 /// Errors: those of the look-ups.
 Result<std::string> list_owner(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 

@@ -157,7 +157,7 @@ Result<void> Supervisor::make_pages(const std::vector<service::Planned>& service
   return {};
 }
 
-// Tells the serving process to finish; starts no successor.
+// Asks the serving process to finish; starts no successor.
 void Supervisor::retire(Service& s) {
   s.tasks = std::make_unique<async::Gate>(loop_);
   s.start_timer.reset();
@@ -318,7 +318,7 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
   }
 }
 
-// Its end is told by a signal, which may be heard before what it said last.
+// A signal reports its end, perhaps before its last words are read.
 void Supervisor::hear_last_words(Service& s, Process& p) {
   note_words(s, p, p.status->buffered());
   char text[service::kMaxWord];

@@ -6,7 +6,7 @@
 ///          at next_wake().
 /// Keys:    <prefix>r:<key> in redis, a hash: `d` when the next message is due, `l` what was learned, `u` when, `v` its
 ///          version.
-/// Errors:  a reply that makes no sense is told by give_up, which ends the connection.
+/// Errors:  a reply that makes no sense goes to give_up, which ends the connection.
 /// Thread:  the loop's.
 #include <cstdint>
 #include <functional>

@@ -61,7 +61,7 @@ class Egress {
   /// Blocks, rests and counts of it.
   bool forget(std::string_view source);
 
-  /// What the delivery program is told: with the destination's source by its name it is filled in.
+  /// What the delivery program gets: filled in where the destination names a source.
   void fill(ipc::delivery::OpenConnection& open) const;
 
   void set_by_hand(const destdb::Suspensions* suspensions) { by_hand_ = suspensions; }

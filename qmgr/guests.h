@@ -21,7 +21,7 @@
 
 namespace pen::qmgr {
 
-/// A tool that asks nothing for so long is told to go.
+/// A tool that asks nothing for so long is hung up on.
 inline constexpr seconds kToolIdle{300};
 
 class Guests {

@@ -223,7 +223,7 @@ Result<std::shared_ptr<const qmgr::ShapingOptions>> shaping_options(const servic
   return o;
 }
 
-/// Tells the provider that a route leads to, as the scheduler finds it.
+/// Names the provider that a route leads to, as the scheduler finds it.
 std::function<std::string(const ipc::route::Resolved&)> providers(std::shared_ptr<const qmgr::ShapingOptions> shaping) {
   if (!shaping) return {};
   return [shaping = std::move(shaping)](const ipc::route::Resolved& answer) -> std::string {

@@ -45,7 +45,7 @@ struct Active {
   /// The reference is good until pack().
   const mail::Envelope& envelope() const;
   void set_envelope(mail::Envelope envelope);
-  /// A message that was traced is from now on one like any other: its sender has been told.
+  /// A message that was traced is from now on one like any other: its sender has the report.
   void end_trace();
   /// For a message that goes no further.
   mail::Envelope take_envelope();
@@ -72,9 +72,9 @@ struct Active {
   bool restarted = false;  // it was being worked on when qmgr ended: so may a warning
   bool reporting = false;
   bool report_refused = false;  // this round: the bounce program could not take the report
-  // returned after the next try, however young; set by an order, and only told of when it is in the log
+  // returned after the next try, however young; set by an order, and only reported when it is in the log
   bool forced_expire = false;
-  bool expiring = false;         // it is too old, and that was told
+  bool expiring = false;         // it is too old, and that was reported
   bool parked = false;           // put off to make room: its age does not count for how long
   bool waits_for_share = false;  // it is parked because its tenant has its share of the active set
   bool counted = false;          // against its tenant's share

@@ -11,7 +11,7 @@
 
 namespace pen::qmgr {
 
-/// What the sender is to be told of this result, as bits of Note::owed; 0: nothing.
+/// What a notice to the sender is to say of this result, as bits of Note::owed; 0: nothing.
 std::uint8_t owed_for(const ManagerOptions& options, const Active& m, std::uint32_t ordinal,
                       const mail::DeliveryStatus& status);
 

@@ -59,7 +59,7 @@ struct ProgramOptions {
   /// session_classes; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> classes;
   std::shared_ptr<TenantWeights> tenant_weights;  // nullptr: all weigh the same
-  /// One tool is served while the mail system is down: no other program is asked or told anything, nothing is
+  /// One tool is served while the mail system is down: no other program is asked or hears anything, nothing is
   /// scheduled, no mail is taken. With manager.active_messages = 0, so that no message is taken into work.
   bool orders_only = false;
 };

@@ -78,7 +78,7 @@ class QueueServer {
   /// Until a walk through the queue may begin a turn.
   async::Task<Walks::Turn> walk_turn();
   void end_turn(const Walks::Turn& turn) { walks_.end(turn, loop_.clock().now(), manager_.commits()); }
-  /// For a listing, which is told how far it is. shown.ids: passed over. One that moves just when it is to be shown is
+  /// For a listing, which learns how far it is. shown.ids: passed over. One that moves just when it is to be shown is
   /// looked for again.
   async::Task<Result<void>> each(Session& s, const ipc::queue::List& m, std::vector<std::string> ids, Shown& shown,
                                  See see);
@@ -105,7 +105,7 @@ class QueueServer {
   /// What becomes of a message in a listing if its envelope cannot be read.
   Seen unread(Session& s, std::uint64_t request, const queue_log::Listed& l, const Error& why, std::uint64_t& count);
   async::Task<bool> send(Session& s, std::vector<ipc::queue::Entry> parts);
-  /// Tells of damage to a message that was to be shown. Errors: of the channel.
+  /// Reports damage to a message that was to be shown. Errors: of the channel.
   Result<void> tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l, std::string what);
   Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
 

@@ -29,7 +29,7 @@ inline Right right_of(std::string_view program, bool orders) {
   return {orders, true, true};
 }
 
-/// What the others are told.
+/// What the others hear.
 inline constexpr const char* kMayNotList = "you may not look at the queue (authorized_mailq_users)";
 inline constexpr const char* kMayNotFlush = "you may not have mail tried now (authorized_flush_users)";
 inline constexpr const char* kMayNotChange = "only root may do that, and the owner of a mail system without root";

@@ -66,7 +66,7 @@ class Session {
   std::string held_;
   std::shared_ptr<intake::Body> staged_;
   mail::BdatScanner stager_;
-  Answer fault_;  // of the envelope; told when the request has come
+  Answer fault_;  // of the envelope; sent when the request has come
 };
 
 }  // namespace pen::qmqpd

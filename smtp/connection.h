@@ -149,7 +149,7 @@ class Connection {
   void handle_events();
   void salvage_lines();
   milliseconds timeout_of(Step step) const;
-  /// Fills stream_, or tells the host of the failure. False: there is no connection.
+  /// Fills stream_, or reports the failure of the host. False: there is no connection.
   async::Task<bool> connect();
   Ended connect_failure(const Error& error);
   Ended unreached(Trouble trouble, std::string text);

@@ -47,9 +47,9 @@ class Deliveries final : public Connection::Host {
   /// Both outlive this object. logins: nullptr: nobody logs in.
   Deliveries(async::Loop& loop, Settings settings, delivery::Conversation& qmgr, ClientTls* tls = nullptr,
              std::shared_ptr<Logins> logins = nullptr);
-  /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
+  /// Results of TLS are reported to it from now on. skip_resumed: not of sessions begun before.
   void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
-  /// Where connections with errors are told of that notify_classes names.
+  /// Where connections with errors are reported that notify_classes names.
   void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) { tell_postmaster_ = std::move(tell); }
   /// What a refusal complains of; nullptr: they are taken for what they seem to be.
   void know_complaints(std::shared_ptr<const shaping::Rules> rules) { complaints_ = std::move(rules); }
@@ -91,7 +91,7 @@ class Deliveries final : public Connection::Host {
   /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
   Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message, Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
-  /// Unless it was told lately. transcript: nullptr: nothing was said.
+  /// Unless it was reported lately. transcript: nullptr: nothing was said.
   void tell_errors(const ipc::Destination& to, mail::ErrorClasses errors, const mail::Transcript* transcript,
                    const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);

@@ -18,7 +18,7 @@ std::string bytes(std::initializer_list<int> values) {
 }
 const std::string kDone = bytes({5, 0, 0, 1, 127, 0, 0, 1, 0, 25});
 
-/// A proxy that reads and answers as it is told, and is then the host itself.
+/// A proxy that reads and answers as the test says, and is then the host itself.
 struct Proxy {
   struct Step {
     std::size_t reads;

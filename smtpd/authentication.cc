@@ -280,7 +280,7 @@ std::string_view Authentication::spf_word() const {
 std::string_view Authentication::dkim_word() const {
   if (!dkim_done_) return {};
   if (dkim_.empty()) return "none";
-  // One that passes is enough; else the first one tells.
+  // One that passes is enough; else the first one counts.
   const bool passed = std::ranges::any_of(dkim_, [](const auto& one) { return one.verdict == dkim::Verdict::pass; });
   return passed ? "pass" : dkim::verdict_word(dkim_.front().verdict);
 }

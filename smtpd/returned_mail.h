@@ -1,5 +1,5 @@
 #pragma once
-/// Mail that comes back: notices about mail of ours, and feedback reports, read and told as events.
+/// Mail that comes back: notices about mail of ours, and feedback reports, read and reported as events.
 ///
 /// Use:     auto found = co_await ReturnedMail::of(server, policy, client, message);   // nullptr: an ordinary message
 ///          auto commit = co_await (*found)->read(until);  (*found)->drop();   // before the commit
@@ -31,7 +31,7 @@ class ReturnedMail {
   async::Task<intake::Commit> read(async::Until until);
   /// With returned_mail_action = discard: what could be read goes no further, except to the senders that SRS leads to.
   void drop();
-  /// Writes to the log, counts and tells.
+  /// Writes to the log, counts and emits events.
   void tell() const;
 
  private:

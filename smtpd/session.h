@@ -75,7 +75,7 @@ class Session {
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
-  /// What smtpd_command_filter makes of a command. Error: the client has been told.
+  /// What smtpd_command_filter makes of a command. Error: the client has its reply.
   [[gnu::noinline]] async::Task<Result<std::string>> filter_command(std::string text);
   /// Does what the command says. The text must live until the command is done.
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
@@ -162,7 +162,7 @@ class Session {
 
   // session_screen.cc
   WallTime wall_now() const;
-  /// Tests the client, at a port of postscreen. close: it has been told.
+  /// Tests the client, at a port of postscreen. close: it has its reply.
   [[gnu::noinline]] async::Task<Flow> screen();
   enum class Met : std::uint8_t { not_by_ip, turned_away, passes, tested };
   /// What comes before the tests.

@@ -34,7 +34,7 @@ class Transaction {
               mail::MailCommand mail, intake::Effects effects, bool local, std::uint64_t number);
   ~Transaction();
 
-  /// Tells the session's filters of the message; they outlive the transaction, or hear of its end. args: what follows
+  /// Reports the message to the session's filters; they outlive the transaction, or hear of its end. args: what follows
   /// MAIL. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> ask_filters(SessionFilters& filters, std::string_view args);
 

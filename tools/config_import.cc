@@ -495,7 +495,7 @@ void ConfigImport::judge_names(const config::Config& config, const std::set<std:
 void ConfigImport::judge_tables(const config::Config& config) {
   const auto tables = own_tables(config);
   for (Problem p : table_problems(config)) {
-    if (p.file == config.main_file() || p.file == config.master_file())  // told of the files that would be written
+    if (p.file == config.main_file() || p.file == config.master_file())  // reported for the files that would be written
       p.file.replace(0, config.directory().size(), options_.to);
     // Nothing is made in a dry run, but what has a text would be.
     const bool would_be_made = options_.dry_run && std::ranges::any_of(tables, [&](const OwnTable& table) {

@@ -20,7 +20,7 @@ namespace pen::tools {
 namespace {
 
 constexpr const char* kProgram = "penstock";
-// Recipients that are told of, and asked for one by one: each may go another way.
+// Recipients that are shown, and asked for one by one: each may go another way.
 constexpr std::size_t kTold = 20, kToldInJson = 200;
 
 /// With all its recipients; ends the program if it is not there.

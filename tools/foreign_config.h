@@ -44,7 +44,7 @@ ForeignText from_postfix_master(std::string_view text, const Moved& moved);
 /// The settings that only make sense for Postfix's own installation.
 bool is_of_installation(std::string_view name);
 
-/// What Debian's Exim is told by debconf: update-exim4.conf.conf, and the files beside it.
+/// What debconf sets for Debian's Exim: update-exim4.conf.conf, and the files beside it.
 struct EximFiles {
   std::string conf;           // update-exim4.conf.conf
   std::string mailname;       // /etc/mailname

@@ -246,8 +246,8 @@ void add_own(Filter& filter) {
   const auto self = static_cast<std::uint32_t>(::getpid());
   filter.allow("tgkill", {equal_int(0, self)});
   filter.allow("kill", {equal_int(0, self)});
-  // Of every signal but SIGSYS, by which refusals are told: a number that differs from it in a bit is another one. What
-  // stands above the bits that signals have is no signal's.
+  // Of every signal but SIGSYS, by which refusals are reported: a number that differs from it in a bit is another
+  // one. What stands above the bits that signals have is no signal's.
   for (unsigned i = 0; i < 7; ++i) {
     const std::uint64_t bit = std::uint64_t{1} << i;
     filter.allow("rt_sigaction", {masked(0, bit, ~std::uint64_t{SIGSYS} & bit)});

@@ -1,5 +1,5 @@
 #pragma once
-/// From a program's row and the settings to what the kernel is to be told.
+/// Turns a program's row and the settings into orders for the kernel.
 ///
 /// Use:     const Plan plan = make_plan(row_of("smtpd"), config, {.machine = real_machine(), …});
 ///          apply.h puts it into force.

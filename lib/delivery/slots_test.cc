@@ -93,7 +93,7 @@ struct Pair {
   std::vector<std::string> contents, headers;
   std::vector<std::shared_ptr<const Incoming>> messages;
   std::vector<bool> soft_refusals;
-  std::vector<std::string> answered, warned;  // what the program is told
+  std::vector<std::string> answered, warned;  // what the program hears
   Result<void> end;
   bool played = false, served = false;
   bool drain_first = false;

@@ -61,7 +61,7 @@ class Event {
   std::string bytes_;
 };
 
-/// What another program told. The texts lie in the blob.
+/// What another program reported. The texts lie in the blob.
 struct Seen {
   struct Value {
     Field field;

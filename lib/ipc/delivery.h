@@ -35,7 +35,7 @@ struct StagePage {
 struct Through {
   std::string source;      // its name; empty: there is none
   std::string helo;        // for EHLO; empty: as without
-  std::string address;     // of the host's family: bound to, or told to the proxy; empty: any
+  std::string address;     // of the host's family: bound to, or named to the proxy; empty: any
   std::uint8_t proxy = 0;  // egress::Proxy::Kind
   std::string proxy_host;  // numeric
   std::uint16_t proxy_port = 0;

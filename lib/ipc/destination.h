@@ -18,7 +18,7 @@ enum class TlsLevel : std::uint8_t { none, may, encrypt, fingerprint, verify, se
 /// What an MTA-STS policy wants of the certificate: match names the MX host, as RFC 8461 section 4.1 compares it.
 enum class StsMode : std::uint8_t {
   none,
-  testing,  // what it lacks is told and changes nothing
+  testing,  // what it lacks is reported and changes nothing
   enforce
 };
 

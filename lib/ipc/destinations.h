@@ -128,7 +128,7 @@ struct Explained {
   seconds valid_for{0};
   Rule rule = Rule::nothing;
   std::string suspended;     // the whole route is, and why
-  std::string status, text;  // unroutable: what the sender would be told
+  std::string status, text;  // unroutable: what a notice to the sender would say
   std::uint32_t level = 0;   // the choice fell on
   std::uint64_t pooled = 0;  // jobs that wait for a connection to these hosts
   std::uint32_t free_workers = 0;

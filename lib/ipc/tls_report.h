@@ -41,7 +41,7 @@ struct Attempt {
   std::vector<std::string> policy_strings;  // TLSA records, or the lines of an MTA-STS policy
   std::vector<std::string> mx_patterns;     // of an MTA-STS policy
   ResultType result = ResultType::success;
-  std::string mx_host;       // the rest is told of failures only
+  std::string mx_host;       // the rest is set for failures only
   std::string receiving_ip;  // numeric, as sending_ip
   std::string sending_ip;
   std::string reason;           // for people

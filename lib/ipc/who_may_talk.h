@@ -3,7 +3,7 @@
 /// tables, and who_may_talk_test.cc compares it with them.
 ///
 /// Use:     may_hold("smtpd", enqueue::kName)                  // asked by both ends (channel.cc)
-///          forbidden_field(envelope, carrier_of("smtpd"))     // asked by the program that queues a message and by qmgr
+///          forbidden_field(envelope, carrier_of("smtpd"))     // asked by programs that queue mail and by qmgr
 /// Rules:   root may hold every conversation and set every field. A client's badge (badges.h) or its account says
 ///          which program it is.
 /// Pure; any thread.
@@ -31,7 +31,7 @@ bool may_talk(std::string_view client, std::string_view server);
 
 /// What an envelope carries from certain programs alone.
 enum class EnvelopeField : std::uint16_t {
-  error_transport = 1,  // "error:…": a failure that the sender is told of
+  error_transport = 1,  // "error:…": a failure that the sender gets a notice of
   transport = 2,        // any other
   filter = 4,
   hold = 8,

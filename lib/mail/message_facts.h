@@ -76,7 +76,7 @@ struct MessageFacts {
   RequireTls requiretls = RequireTls::unspecified;
   Client client;
   BodyFacts body;
-  Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender was told
+  Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender got the report
   std::string verp;                 // the two delimiters, if each recipient gets it from an address of its own (verp.h)
   std::string tenant;               // with its shares and limits (docs/tenants.md); empty: no tenant
 

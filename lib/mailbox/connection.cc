@@ -76,7 +76,7 @@ void default_signals() {
   (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-/// In the command's process, between fork and exec. What fails is told through the pipe as an errno.
+/// In the command's process, between fork and exec. What fails is reported through the pipe as an errno.
 [[noreturn]] void become_command(const Prepared& prepared, pid_t parent, int connection, int told) {
   ::setpgid(0, 0);
   // The program that watches it has ended, and no other would end it.

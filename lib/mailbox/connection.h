@@ -1,5 +1,5 @@
 #pragma once
-/// A process that runs the one command of its policy for one connection, and tells how the command ended: for spawn.
+/// A process that runs the one command of its policy for one connection, and reports how the command ended: for spawn.
 ///
 /// Process: becomes the policy's account before it starts anything. The command is a process group of its own with the
 ///          connection as standard input, output and error and no other descriptor, directory /, umask 077, and the

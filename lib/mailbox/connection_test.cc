@@ -1,4 +1,4 @@
-// The process that runs a command for a connection: what the command has, how its end is told, and what ends it.
+// The process that runs a command for a connection: what the command has, how its end is reported, and what ends it.
 #include "lib/mailbox/connection.h"
 
 #include <poll.h>

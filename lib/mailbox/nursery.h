@@ -38,7 +38,7 @@ class Nursery {
   /// Returns the control socket of a new worker.
   Result<Fd> hire(const Role& role);
   /// Hands the connection to a new process that runs the policy's command for it (connection.h); ours may be closed
-  /// then. Returns the control socket: the command's end is told there, and the command ends with it. EAGAIN: the
+  /// then. Returns the control socket: the command's end is reported there, and the command ends with it. EAGAIN: the
   /// helper has more requests than it may fulfil now.
   Result<Fd> serve(int connection);
   /// For tests: what the next helper may, which is forked from this process.

@@ -1,7 +1,8 @@
 #pragma once
 /// What a program asks of the process that stays root (helper.h): one packet of fixed size. It names a kind and an
 /// account, and nothing else: paths, groups and commands stand in the Policy, which that process has from main.cf and
-/// master.cf. A connection comes with its request, by descriptor; how its command ended is told in one packet as well.
+/// master.cf. A connection comes with its request, by descriptor; how its command ended is reported in one packet as
+/// well.
 ///
 /// Form:    "PEN" and a version; the kind, uid and gid, each four bytes, least significant first; the account's name,
 ///          ended and filled up with zero bytes. What a kind does not use is zero. An end: mark and version, the kind,

@@ -12,7 +12,7 @@
 
 namespace pen::map {
 
-/// Empty: nobody is told.
+/// Empty: nothing is reported.
 using TellLookUp = std::function<void(const std::string& line)>;
 void on_debug_look_up(TellLookUp tell);
 

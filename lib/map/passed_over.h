@@ -1,6 +1,6 @@
 #pragma once
 /// The lines of a table that cannot be read, and are passed over while the rest of the table serves: as Postfix has it,
-/// for a host must not stop because one rule of many has a slip in it. Map::notes() tells them (notes.h).
+/// for a host must not stop because one rule of many has a slip in it. Map::notes() reports them (notes.h).
 ///
 /// Use:     passed_over.add("FILE, line N: why");  …  return passed_over.notes();
 /// Bounds:  the first kMax are kept, for a file may be anything; of the others the number.

@@ -1,5 +1,5 @@
 #pragma once
-/// The milter settings of main.cf: which filters, how each is spoken to, which macros it is told.
+/// The milter settings of main.cf: which filters, how to talk to each, which macros it gets.
 ///
 /// Use:     auto settings = Settings::read(config.settings(), open);     // once per configuration
 ///          settings->smtpd, settings->other; Settings::parse_list(value_of_smtpd_milter_maps, …)

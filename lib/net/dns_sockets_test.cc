@@ -14,7 +14,7 @@ using namespace pen::net;
 
 namespace {
 
-/// A name server that answers when it is told to.
+/// A name server that answers when the test says so.
 class SlowServer {
  public:
   SlowServer() : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {

@@ -63,7 +63,7 @@ struct QueueFile {
   std::string filter;    // "transport:nexthop" of content_filter, FILTER
   std::string redirect;  // the one recipient in place of all
   std::string verp;      // delimiters
-  bool warned = false;   // its sender was told of the delay
+  bool warned = false;   // its sender got a notice of the delay
   unsigned smtputf8 = 0;
   std::optional<std::uint64_t> message_size;  // as the first record says; maildrop has none
   std::map<std::string, std::string, std::less<>> attributes;

@@ -156,7 +156,7 @@ class Workload {
     auto hook = std::move(disk_.before_operation);
     disk_ = disk_.cut(how, random_);
     disk_.before_operation = std::move(hook);
-    // What was asked for and not told may have come true or not; the truth from now on is what is there.
+    // What was asked for and not confirmed may have come true or not; the truth from now on is what is there.
     start();
     // A second failure in here has started anew already. A scan finds what was written.
     log_->commits().flush();

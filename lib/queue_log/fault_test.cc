@@ -250,7 +250,7 @@ struct Queue {
         for (const auto& [use, slot] : slots)
           if ((d.use == 0 ? d.slot == slot : d.use == use) && meets(use, d.offset, d.bytes)) return true;
       }
-      // The last record before a stop cannot be told from an unfinished write: it is counted as that.
+      // The last record before a stop cannot be distinguished from an unfinished write: it is counted as that.
       for (const RecoveryReport::Torn& t : report.torn)
         if (meets(t.use, t.offset, t.bytes)) return true;
     }

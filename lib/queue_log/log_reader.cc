@@ -79,7 +79,7 @@ Result<LogReader::Got> LogReader::next() {
   }
 }
 
-/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one tells which.
+/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one says which.
 bool LogReader::left_by_sealing() const {
   const auto next = segments_(current_->use + 1);
   return next && next->epoch == current_->epoch;

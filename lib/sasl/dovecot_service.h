@@ -6,7 +6,7 @@
 ///          service->start();   the rest is Authenticator (authenticator.h).
 /// Death:   when the connection ends, every exchange under way gets "Connection lost to authentication server" as a
 ///          temporary failure, and it is made again, paced; a log-in that comes meanwhile makes it be tried at once.
-///          What Dovecot offered last stays known, so that clients are told "try later" and not "no AUTH here".
+///          What Dovecot offered last stays known, so that clients hear "try later" and not "no AUTH here".
 /// Bounds:  kMaxExchanges under way; lines of peer.max_line both ways: a longer response fails here, because Dovecot
 ///          would hang up on everybody for it. Every wait for an answer ends after answer_timeout.
 /// Thread:  the loop's.

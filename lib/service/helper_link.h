@@ -21,7 +21,7 @@
 
 namespace pen::service {
 
-/// What the helper is told of a program: from this and main.cf it finds out what the program may ask for.
+/// What the helper learns of a program: from this and main.cf it finds out what the program may ask for.
 struct Introduction {
   std::string program;             // "smtp"
   std::vector<std::string> words;  // Arguments

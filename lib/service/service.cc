@@ -300,7 +300,7 @@ Fd take_page() {
   return Fd(kMetricsFd);
 }
 
-/// Tells the helper what the program will ask for.
+/// Announces to the helper what the program will ask for.
 Result<void> meet_helper(const config::Config& config, const Options& options, const Arguments& arguments,
                          const Owners& accounts, int helper) {
   if (options.start_helper) {

@@ -38,7 +38,7 @@ class Clients {
   Holder begin() { return next_holder_++; }
   void enter(Holder holder, const std::string& client, std::uint32_t sessions, WallTime wall);
   void leave(Holder holder, const std::string& client);
-  /// All sessions that it told of are over.
+  /// All sessions that it reported are over.
   void end(Holder holder);
 
   struct Counted {

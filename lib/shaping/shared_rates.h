@@ -15,7 +15,7 @@
 ///          an effect Ready says when to try again. take_requests() goes to the server, take_effects() to the
 ///          scheduler; call tick() at next_wake(). Every request is answered by answered() or lost by down().
 /// Learned: what a host learned about a key is an opaque text with the age of its change; the newest counts. learned()
-///          tells the others, an effect Heard is told by another. A host that sends hears of it when it asks for
+///          sends it to the others, an effect Heard comes from another. A host that sends hears of it when it asks for
 ///          tokens, and every Options::look where there is no limit: then available() is called for that. All hosts
 ///          that know tell a server that has lost its memory. Ages are sent, never times: the hosts' clocks need
 ///          not agree.

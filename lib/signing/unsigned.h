@@ -35,7 +35,7 @@ class UnsignedMail {
  private:
   class Told {
    public:
-    /// Whether it is to be told now. Forgets what is older than kFor.
+    /// Whether it is to be reported now. Forgets what is older than kFor.
     bool lacks(const std::string& cause, SteadyTime now);
     /// The line, with what follows from a list that is full now.
     std::string add(std::string cause, std::string line, SteadyTime now);

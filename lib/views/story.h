@@ -62,7 +62,7 @@ struct Story {
   std::optional<WallTime> next_try;  // of the message
   std::optional<WallTime> ends;      // when it is returned to its sender
   std::vector<RecipientStory> recipients;
-  std::size_t left_out = 0;         // recipients that are not told of
+  std::size_t left_out = 0;         // recipients that are left out
   std::vector<std::string> orders;  // for the message
 };
 
@@ -70,7 +70,7 @@ struct Lifetimes {
   milliseconds message{432'000'000}, notice{432'000'000};  // maximal_queue_lifetime, bounce_queue_lifetime
 };
 
-/// routes: by recipient's address. At most `most` recipients are told of.
+/// routes: by recipient's address. At most `most` recipients are shown.
 Story tell(const ipc::queue::Entry& message, const std::map<std::string, Route>& routes, Lifetimes lifetimes,
            WallTime now, std::size_t most);
 /// Lines, each with its end.

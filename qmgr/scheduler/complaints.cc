@@ -125,7 +125,7 @@ void Shaping::complained_of_rate(Gate& g, const Rule& rule, std::string_view wor
   g.rose = clock_.now;
   g.since_rise = 0;
   if (g.waiting > 0) set_waking(g);
-  if (resting) return;  // of what was under way: it is told already
+  if (resting) return;  // of what was under way: it is reported already
   const auto rest = std::chrono::ceil<seconds>(g.learned.held_until - clock_.wall);
   if (slows)
     tell(false, fmt::format("shaping: {} rests for {} s, then gets {}{}: {}", shown(g), rest.count(),

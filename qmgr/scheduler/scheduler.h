@@ -149,7 +149,7 @@ struct CloseConnection {
   ConnectionNumber connection = 0;
   std::string transport;
 };
-/// What a job told of its destination.
+/// What a job says of its destination.
 enum class JobEnd : std::uint8_t {
   served,     // some recipient was accepted, or refused for good: it works
   put_off,    // it took nothing now

@@ -82,7 +82,7 @@ class Shaping {
   bool any_dirty() const { return !dirty_.empty(); }
   void wake_due();
   SteadyTime next_wake() const { return waking_.empty() ? kNever : waking_.begin()->first; }
-  /// What one of this party is told that cannot wait here; nullopt: it can.
+  /// The status of a job of this party that cannot wait here; nullopt: it can.
   std::optional<mail::DeliveryStatus> put_off(Gate& g, Party* party);
   static std::string shown(const Gate& g);
 

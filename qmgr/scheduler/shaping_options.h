@@ -1,5 +1,5 @@
 #pragma once
-/// What the scheduler is told about shaping: the mode, the rules, the pace of learning and the administrator's limits.
+/// The options of the scheduler for shaping: the mode, the rules, the pace of learning and the administrator's limits.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -184,7 +184,7 @@ class Receivers {
   }
   void act(const OpenConnection& a) {
     connections_[a.connection] = {a.destination.host, {}};
-    // One that has been told to end sees that before the next one comes, unless it has work.
+    // A connection that is asked to end sees that before the next one comes, unless it has work.
     const auto count = static_cast<std::uint32_t>(std::ranges::count_if(
         connections_, [this](const auto& c) { return !c.second.leaving || c.second.busy_until > now_ - leaves; }));
     const bool refused = count > connections_borne;

@@ -13,7 +13,7 @@ namespace {
 
 unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 
-/// Has the key, and answers when it is told to.
+/// Has the key, and answers when the test says so.
 struct Holder final : RemoteSigner {
   explicit Holder(EVP_PKEY* k) : key(k) {}
   std::shared_ptr<PendingSignature> ask(SignatureForm form, std::string data) override {
