@@ -2,7 +2,7 @@
 /// One filter in one session: the connection, its state, and what the filter answers to each event.
 ///
 /// Use:     Client client(tools, settings, filter, endpoints);
-///          client.session(&facts);                                    // the SMTP client; replayed if the filter is late
+///          client.session(&facts);                                    // the client; replayed if the filter is late
 ///          Verdict v = co_await client.event(Stage::mail, c_string("<a@b>"), macros);
 ///          Answered a = co_await client.message(draft, body, make_body, macros);
 ///          client.abort(); co_await client.quit();
