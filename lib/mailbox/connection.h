@@ -5,8 +5,8 @@
 ///          connection as standard input, output and error and no other descriptor, directory /, umask 077, and the
 ///          policy's environment; no shell. The connection blocks, as commands expect it.
 /// Limit:   the policy's; then the group is killed. Processes that a command leaves behind when it ends by itself stay.
-/// Safety:  the connection must be one: a connected stream socket. Nothing is read from it here.
-/// Told:    one CommandEnd (request.h) over the control socket.
+/// Safety:  the descriptor must be a connected stream socket. Nothing is read from it here.
+/// Reports: one CommandEnd (request.h) over the control socket.
 /// End:     with the command, or with the other end of the control socket: then the command is killed.
 /// Source:  Postfix spawn(8).
 #include "lib/base/fd.h"

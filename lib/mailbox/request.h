@@ -20,7 +20,7 @@ namespace pen::mailbox {
 
 struct Request {
   enum class Kind : std::uint8_t {
-    worker = 1,  // a process that becomes one account and stays it (worker.h)
+    worker = 1,  // a process that becomes one account for good (worker.h)
     postman,     // one that goes from account to account (postman.h)
     connection,  // one that runs the command of master.cf for a connection (connection.h)
   };
@@ -50,7 +50,7 @@ struct CommandEnd {
   };
   Kind kind = Kind::exited;
   int code = 0;
-  pid_t pid = 0;  // that it had; not_started: 0
+  pid_t pid = 0;  // of the command; not_started: 0
   bool operator==(const CommandEnd&) const = default;
 };
 

@@ -22,7 +22,7 @@ Result<void> start_helper(Policy policy, const config::Config& config, const ser
 Result<void> complete(Policy& policy, const config::Config& config, const service::Arguments& arguments,
                       const service::Owners& owners);
 
-/// mail_owner, queue_owner, and setgid_group, which is no account: its uid is nobody's (kNoAccount).
+/// mail_owner, queue_owner, and setgid_group, which is no account: its uid is kNoAccount.
 inline constexpr uid_t kNoAccount = static_cast<uid_t>(-1);
 MailAccounts mail_accounts(const config::Settings& settings, const service::Owners& owners);
 /// The same, by uid and gid.

@@ -29,7 +29,7 @@ inline constexpr seconds kGrace{5};
 // Processes that wait for the next requests.
 inline constexpr std::size_t kAhead = 4;
 
-/// What a process is hired for, and the key by which it is found again.
+/// What a process is hired for: also the key under which it is found again.
 struct Role {
   std::optional<Identity> become;   // nullopt: that of the process which made it
   std::string root;                 // as in Work
@@ -37,7 +37,7 @@ struct Role {
   PEN_FIELDS(become, root, round)
 };
 
-/// The text of a control socket's message: how to treat the job whose socket it brings.
+/// The text of a control socket's message: how to treat the job of the socket that comes with it.
 inline constexpr std::string_view kAlone = "alone", kAmongOthers = "among others";
 
 /// Opens a table's file for the program, if it is one of the program's. Called in a process that ends then, so it may

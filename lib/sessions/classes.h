@@ -21,9 +21,9 @@
 
 namespace pen::sessions {
 
-/// More entries than anyone means: a look-up goes through them in order.
+/// More entries than anyone needs: a look-up goes through them in order.
 inline constexpr std::size_t kMaxClasses = 1000;
-/// Of a limit. 0 is not allowed: it would refuse, or keep in the queue, everything for ever.
+/// The largest limit. 0 is not allowed: it would refuse, or keep in the queue, everything for ever.
 inline constexpr std::uint32_t kMaxLimit = 1'000'000;
 
 struct Class {
@@ -60,7 +60,7 @@ class Classes {
   std::vector<Rule> rules_;  // one for each of list_
 };
 
-/// 127.0.0.0/8, ::1, and what is no address at all.
+/// Whether it is in 127.0.0.0/8, is ::1, or is no address at all.
 bool is_loopback(const std::optional<IpAddress>& address);
 
 }  // namespace pen::sessions

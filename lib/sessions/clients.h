@@ -30,7 +30,7 @@ class Clients {
   using Event = ipc::clients::Event;
   using Holder = std::uint64_t;
   static constexpr std::size_t kMaxClients = 100'000;
-  /// "service:address" of any length that can be meant.
+  /// Long enough for any real "service:address"; longer ones are not counted.
   static constexpr std::size_t kMaxName = 300;
 
   explicit Clients(milliseconds unit) : unit_(unit) {}

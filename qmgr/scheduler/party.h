@@ -77,7 +77,7 @@ struct Party {
   bool shared = false;
   Tenant* tenant = nullptr;  // of all its messages; nullptr: there are no tenants
   Tenant* owner() const { return tenant; }
-  /// As allowed_new_worker() counts them: nobody has more workers than his tenant may have.
+  /// As allowed_new_worker() counts them: no party has more workers than its tenant may have.
   std::uint64_t held() const {
     return tenant == nullptr ? concurrency : std::max<std::uint64_t>(concurrency, tenant->weighed(tenant->concurrency));
   }

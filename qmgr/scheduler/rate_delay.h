@@ -25,12 +25,12 @@ class RateDelay {
   explicit RateDelay(const Clock& clock) : clock_(clock) {}
   /// The destination's deliveries keep a distance.
   static bool keeps_pace(const Destination& d) { return d.transport->limits.rate_delay.count() > 0; }
-  /// No delivery may begin now.
+  /// Whether no delivery may begin now.
   bool must_pause(const Destination& d) const {
     if (d.transport->paused_until > clock_.now) return true;
     return keeps_pace(d) && (d.handed > 0 || d.paused_until > clock_.now);
   }
-  /// A connection would be open for nothing until the next delivery.
+  /// Whether a connection would be open for nothing until the next delivery.
   static bool outlasts_idle(const Transport& t) {
     return std::max(t.limits.rate_delay, t.limits.transport_rate_delay) > t.limits.idle_age;
   }

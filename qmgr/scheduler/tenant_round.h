@@ -2,7 +2,7 @@
 /// What waits in a cluster, in turns: those of each tenant go round among themselves, and tenants have turns by
 /// recipients and weights (tenant.h).
 ///
-/// Use:     as the List that it is where there are no tenants; rotate() says how many recipients the first one took
+/// Use:     as the List that it is without tenants; rotate() says how many recipients the first one took
 ///          away, and remove() is called before an element goes.
 /// Cost:    O(log n) in the tenants that wait here.
 #include <map>
@@ -22,7 +22,7 @@ class TenantRound {
   TenantRound(const TenantRound&) = delete;
   TenantRound& operator=(const TenantRound&) = delete;
 
-  /// nullptr: nobody waits.
+  /// nullptr: nothing waits.
   T* front() const {
     if (!lines_) return plain_.front();
     return lines_->ready.empty() ? nullptr : lines_->ready.begin()->line->waiting.front();

@@ -19,7 +19,7 @@ class Tenants {
   explicit Tenants(const Options& options) : options_(options) {}
   struct Entered {
     Tenant* tenant = nullptr;  // nullptr: there are no tenants (Options::tenants)
-    bool weighs_anew = false;  // it was here, and its weight is another
+    bool weighs_anew = false;  // it was here before with another weight
   };
   Entered enter(std::string_view name);
   void leave(Tenant* tenant);

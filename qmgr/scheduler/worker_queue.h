@@ -103,7 +103,7 @@ class WorkerQueue {
       add(e);
     }
   }
-  /// The first that may take one of `free` workers; stays in the queue. nullptr: nobody.
+  /// The first that may take one of `free` workers; stays in the queue. nullptr: none may.
   T* next(const Fairness& fairness, std::uint64_t free) {
     if (free == 0) return nullptr;
     while (!aside_.empty() && fairness.allowed(aside_.begin()->first, free)) {
@@ -125,7 +125,7 @@ class WorkerQueue {
     return nullptr;
   }
   std::size_t size() const { return size_; }
-  /// How many workers must be free for next() to find somebody, as far as it has looked.
+  /// How many workers must be free for next() to find one, as far as it has looked.
   std::uint64_t needed(const Fairness& fairness) const {
     if (first() != nullptr) return 1;
     return aside_.empty() ? ~std::uint64_t{0} : fairness.needed(aside_.begin()->first);
