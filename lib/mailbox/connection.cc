@@ -36,7 +36,7 @@ int option_of(int socket, int name) {
   return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-/// Why this is no connection that a command may have.
+/// Why a command may not have this descriptor as its connection; nullopt: it may.
 std::optional<std::string> objection_to(const Fd& connection) {
   if (!connection) return "no connection came with the request";
   const int domain = option_of(connection.get(), SO_DOMAIN);
@@ -103,7 +103,7 @@ class Run {
  public:
   Run(int control, const Policy& policy) : control_(control), policy_(policy) {}
 
-  /// nullopt: nobody wants to know.
+  /// nullopt: no process waits for the answer.
   std::optional<CommandEnd> operator()(Fd connection) {
     if (auto started = start(std::move(connection)); !started)
       return CommandEnd{.kind = Kind::not_started, .code = errno_of(started.error())};

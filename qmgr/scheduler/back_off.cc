@@ -28,7 +28,7 @@ microseconds BackOff::time(std::uint32_t failures, Trouble trouble, std::optiona
     return microseconds(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(t.count() / divisor) + 1)));
   };
   if (stated) {
-    // Its word, within bounds; not before its time, and not all at once.
+    // The time that the host states, within bounds; not before it, and not all at once.
     const microseconds wait = std::clamp(*stated, std::min(kLeastStated, most), most);
     return wait + part(wait, 10);
   }
@@ -49,7 +49,7 @@ void BackOff::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus
   const bool others = std::any_of(d.connections.begin(), d.connections.end(),
                                   [](const Connection* c) { return c->state == Connection::State::open; });
   if (others && trouble != Trouble::local) {
-    // It serves other connections of ours and refuses one more: that is its ceiling, not a failure.
+    // The host serves other connections of ours and refuses one more: that is its ceiling, not a failure.
     ceilings_.refused_one_more(d);
     return;
   }

@@ -137,8 +137,8 @@ void Shaping::complained_of_rate(Gate& g, const Rule& rule, std::string_view wor
 }
 
 bool Shaping::of_one_that_left(Group& g) const {
-  // The receiver may count a connection that we have closed when the next one comes. Once in a while: those that end
-  // after each message would excuse everything.
+  // The receiver may still count a connection that we have closed when the next one comes. This excuses once in a
+  // while: connections that end after each message would excuse everything.
   constexpr seconds kLeaves{2}, kTogether{1}, kAgain{60};
   if (g.left == SteadyTime{} || clock_.now - g.left > kLeaves) return false;
   if (g.excused != SteadyTime{} && clock_.now - g.excused < kAgain) return clock_.now - g.excused <= kTogether;
@@ -156,7 +156,7 @@ void Shaping::complained_of_connections(const Cluster& c, Destination& from, std
   shaping::Learned& l = g.learned;
   const std::uint32_t has = std::max(from.provider->holding, 1U);
   if (l.connections > 0 && has <= l.connections && of_one_that_left(*from.provider)) return;
-  // Those that were being opened at the same time are refused for the same reason.
+  // Connections that were being opened at the same time are refused for the same reason.
   if (l.connections == 0 || clock_.wall >= l.connections_until || has <= l.connections) {
     const std::uint32_t bears = l.connections > 0 && has > l.connections ? l.connections : std::max(1U, has - 1);
     if (bears != l.connections)

@@ -13,7 +13,7 @@ constexpr milliseconds kQuick{20};
 // Differences below this, or a 32nd, are noise.
 constexpr milliseconds kNoise{5};
 constexpr int kNoiseShare = 32;
-// A worker goes where it does so many times as much: another connection, and the peer begins anew.
+// A worker moves only where it does so many times as much: it costs another connection, and the peer begins anew.
 constexpr double kWorthMoving = 2;
 }  // namespace
 
@@ -50,7 +50,7 @@ std::size_t Finish::by_others(const std::vector<std::unique_ptr<Member>>& level,
   for (const auto& m : level) {
     const Destination& d = *m->destination;
     const microseconds each = speed_.expected_pace(d);
-    // What keeps a pace, or holds its share, may not take it.
+    // A destination that keeps a pace, or holds its share, may not take it.
     if (each > end || back_off_.dead(d) || RateDelay::keeps_pace(d) || shares_.holds_its_share(d)) continue;
     if (each.count() == 0) {
       // Not known: rather one for each than two for a connection with something in hand.
@@ -81,7 +81,7 @@ std::size_t Finish::by_new_ones(const Destination& d, microseconds end) const {
   const std::uint32_t now = std::min(limit - std::min(limit, d.holding), free);
   free -= now;
   std::size_t could = now * does(microseconds(0));
-  // One more with each result.
+  // One connection more with each result.
   std::uint32_t later =
       std::min(limits_.connections_in_time(d) - std::min(limits_.connections_in_time(d), limit), free);
   for (const Connection* c : d.connections) {
@@ -116,7 +116,7 @@ Destination* Finish::worker_is_better_at(const Connection& c) const {
       per_us += static_cast<double>(m->destination->connections.size()) / static_cast<double>(its.count());
   }
   if (per_us == 0 || cluster.pooled + c.waiting == 0) return nullptr;
-  // What either would do until all that waits is done.
+  // What either host would do until all that waits is done.
   const double time = static_cast<double>(number) / per_us;
   double most = kWorthMoving * time / static_cast<double>(each.count());
   Destination* best = nullptr;

@@ -7,7 +7,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-// How soon one of those that wait for limits looks again whatever happens.
+// How soon a party that waits for limits looks again whatever happens.
 constexpr auto kAtLatest = seconds(1);
 // What is left to others is not looked at again sooner.
 constexpr auto kLeastLeft = milliseconds(5);

@@ -10,9 +10,9 @@ constexpr std::uint32_t kShare = 8;  // one in so many workers
 constexpr std::uint32_t kLeast = 3;  // of a handful
 constexpr seconds kPatience{4};
 constexpr std::uint32_t kMostDoublings = 8;
-constexpr seconds kLookAgain{1};  // at probes that nobody needed to be given up
+constexpr seconds kLookAgain{1};  // at probes that need not be given up yet
 
-/// How many may be on the way while others want workers.
+/// How many probes may be on the way while others want workers.
 std::uint32_t share_of(const Transport& t) {
   return std::max(t.limits.workers / kShare, std::min(t.limits.workers, kLeast));
 }
@@ -67,7 +67,7 @@ std::vector<Connection*> Probes::overdue(Transport& t, bool moves) const {
   std::vector<Connection*> found;
   SteadyTime next = kNever;
   t.probes.for_each([&](Connection& c) {
-    // One that still asks for its session lease has not begun.
+    // A probe that still asks for its session lease has not begun.
     const SteadyTime due = (c.asks ? clock_.now : c.opened_at) + patience(*c.destination);
     if (due > clock_.now) {
       next = std::min(next, due);
