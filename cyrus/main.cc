@@ -12,6 +12,8 @@
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
 #include "lib/ipc/channel.h"
+#include "lib/ipc/logins.h"
+#include "lib/service/conversations.h"
 #include "lib/service/service.h"
 
 namespace {
@@ -79,12 +81,10 @@ void look_for_obstacles(const Application& application) {
   }
 }
 
-async::Task<void> session(std::shared_ptr<cyrus::Server> server, async::Stream stream, ipc::AllowedPeers peers) {
-  if (const auto peer = ipc::check_peer(stream.fd(), peers); !peer) {
-    log::warning("connection refused: {}", peer.error().message());
-    co_return;
-  }
+/// The server tells itself what a client does wrong.
+async::Task<Result<void>> session(std::shared_ptr<cyrus::Server> server, async::Stream stream) {
   co_await cyrus::Server::serve(std::move(server), std::move(stream));
+  co_return Result<void>();
 }
 
 Result<service::Hooks> start(service::Context& context, const cyrus::Library& library) {
@@ -100,8 +100,9 @@ Result<service::Hooks> start(service::Context& context, const cyrus::Library& li
       cyrus::Server::Options{.threads = static_cast<std::size_t>(s.cyrus_sasl_thread_limit),
                              .step_timeout = s.cyrus_sasl_step_timeout});
   server->on_stuck = [] { log::fatal("threads that do not come back: the next process has new ones"); };
-  context.serve([server, peers = ipc::AllowedPeers{.mail_owner = context.owners().mail.uid}](
-                    async::Listener::Accepted accepted) { return session(server, std::move(accepted.stream), peers); });
+  service::serve_conversations(context, {{.name = ipc::logins::kName, .serve = [server](ipc::Opening opening) {
+                                            return session(server, ipc::take_stream(std::move(opening)));
+                                          }}});
   return service::Hooks{.status = [server] { return server->status(); }};
 }
 

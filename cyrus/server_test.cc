@@ -34,7 +34,7 @@ struct Rig {
     gate.spawn("accept", accept(this));
     service = std::make_shared<DovecotService>(
         loop,
-        DovecotService::Peer{.address = {address},
+        DovecotService::Peer{.address = {.path = address.path, .host = {}, .port = 0},
                              .max_line = 100'000,
                              .application = sasl::dovecot::Application{application, "", "mx.example"}},
         DovecotService::Options{});

@@ -25,6 +25,13 @@ using namespace pen;
 constexpr std::size_t kThreads = 4;
 const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
 
+/// Where the queue has an account of its own, both are the programs' alone.
+std::vector<uid_t> accounts_of_programs(const service::Context& context) {
+  const service::Owners& owners = context.owners();
+  if (!owners.apart()) return {};
+  return {owners.mail.uid, owners.queue.uid};
+}
+
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
           mail::DsnSettings notices, std::optional<submission::Rights> rights, net::ResolverOptions dns,
@@ -158,6 +165,7 @@ Result<service::Hooks> start(service::Context& context) {
           .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
           .refusal = [collector = program->collector](uid_t uid,
                                                       std::string sender) { return collector->refusal(uid, sender); },
+          .programs = accounts_of_programs(context),
           .next_id = [program] { return program->own.ids.next(); },
           .taken = [collector = program->collector] { collector->wake(); }});
   program->own.queue.start();

@@ -76,6 +76,8 @@ async::Task<SubmitServer::Answer> SubmitServer::take(async::Stream* stream, uid_
   const SteadyTime end = loop_.now() + options_.whole;
   const auto envelope = co_await piece(stream, submission::kMaxEnvelope, end);
   if (!envelope) co_return Answer{EX_DATAERR, "not a whole message: " + envelope.error().message()};
+  if (std::ranges::find(options_.programs, uid) != options_.programs.end())
+    co_return Answer{EX_NOPERM, "the account of the mail system's own programs submits nothing"};
   auto submission = submission::decode_submission(*envelope, false);
   if (!submission) co_return Answer{EX_DATAERR, submission.error().message()};
   const auto refused = co_await options_.refusal(uid, submission->sender);

@@ -6,8 +6,9 @@
 ///          content with lengths before them, a length of 0. Answer: one line, a code of sysexits.h, a blank, and the
 ///          queue id or why not. "0" means that the message is on stable storage in maildrop; Collector takes it from
 ///          there as it takes what pendrop leaves.
-/// User:    the kernel's word (SO_PEERCRED). It checks what pendrop checks: which users may submit, with which sender,
-///          how much. Nothing that the client says names a user.
+/// Who:     the kernel's word (SO_PEERCRED). The same questions are asked as by pendrop: who may submit, with which
+///          sender, how much. Nothing that the client says names a user. An account whose processes are programs of
+///          the mail system alone submits nothing: they hand in mail as the table of who may talk to whom says.
 /// Bounds:  kMost connections, kMostOfOne of one user (root as well); kIdle between two pieces, kWhole in all.
 /// Use:     context.serve([…](auto accepted) { return SubmitServer::serve(server, std::move(accepted.stream)); });
 /// Thread:  the loop's; file calls run on the pool.
@@ -17,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
@@ -33,6 +35,7 @@ class SubmitServer {
     std::uint64_t size_limit = 0;  // message_size_limit; 0: none
     /// Why the user may not submit with this sender, "" when he may.
     std::function<async::Task<Result<std::string>>(uid_t uid, std::string sender)> refusal;
+    std::vector<uid_t> programs = {};  // the accounts of the mail system's programs, where they are nobody else's
     std::function<std::string()> next_id;
     std::function<void()> taken;  // there is a new file
     seconds idle{60}, whole{3600};

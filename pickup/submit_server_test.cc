@@ -115,6 +115,14 @@ BOOST_AUTO_TEST_CASE(who_may_not_submit_is_told_so) {
   BOOST_TEST(files().empty());
 }
 
+BOOST_AUTO_TEST_CASE(no_program_of_the_mail_system_submits_as_a_user) {
+  options.programs = {::getuid() + 1, ::getuid()};
+  const Client client = connect();
+  client.send(envelope());
+  BOOST_TEST(answer(client) == "77 the account of the mail system's own programs submits nothing\n");
+  BOOST_TEST(files().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_table_that_does_not_answer_is_no_permission) {
   options.refusal = [](uid_t, std::string) { return unknown(); };
   const Client client = connect();

@@ -59,6 +59,11 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.soft_bounce = s.soft_bounce;
   o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
+  for (const ipc::Carrier& carrier : ipc::all_carriers()) {
+    const std::string program(carrier.program);
+    o.manager.filters.emplace(program, config::filters_named(c.config(), program));
+    o.manager.transports.emplace(program, config::transports_named(c.config(), program));
+  }
   using Rewrites = qmgr::ManagerOptions::Rewrites;
   if (!s.srs_domain.empty())
     o.manager.rewrites = s.srs_forward == config::SrsForward::always ? Rewrites::all : Rewrites::forwarded;

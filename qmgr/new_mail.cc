@@ -61,12 +61,26 @@ std::string NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permi
     return "the body is not as long as the envelope says";
   if (const auto field = ipc::forbidden_field(envelope, carrier); !field.empty())
     return ipc::refused_field(carrier, field);
+  if (const auto way = unnamed_way(envelope, carrier); !way.empty())
+    return ipc::refused_field(carrier, way) + ", which no setting names";
   if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
   if (envelope.tenant.size() > mail::kMaxTenant) return "a tenant whose name is too long";
   // A program that could name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
                    [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))
     return "discharges a report that its sender was not asked for";
+  return {};
+}
+
+std::string_view NewMail::unnamed_way(const mail::Envelope& envelope, const ipc::Carrier& carrier) const {
+  const auto unnamed = [&](const auto& ways, std::string_view way) {
+    const auto found = ways.find(carrier.program);
+    return found != ways.end() && !way.empty() && !found->second.has(way);
+  };
+  using enum ipc::EnvelopeField;
+  if (unnamed(around_.options.filters, envelope.filter)) return ipc::name_of(filter);
+  const bool goes_back = envelope.transport.starts_with("error:");
+  if (!goes_back && unnamed(around_.options.transports, envelope.transport)) return ipc::name_of(transport);
   return {};
 }
 

@@ -53,6 +53,8 @@ class NewMail {
   /// Why the message cannot be taken, whatever room there is; empty: it can.
   std::string refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
                       std::uint64_t spool_file, const ipc::Carrier& carrier) const;
+  /// A filter or a transport that no setting lets the program name; empty: there is none.
+  std::string_view unnamed_way(const mail::Envelope& envelope, const ipc::Carrier& carrier) const;
   void appended(queue_log::QueueLog::Appended appended, std::unique_ptr<Active> fresh,
                 std::vector<mail::Discharge> discharges, Answer answer);
 

@@ -103,6 +103,43 @@ BOOST_AUTO_TEST_CASE(what_its_program_may_not_set_is_refused_and_its_file_is_fre
   BOOST_TEST(answered({Outcome::ok}));
 }
 
+BOOST_AUTO_TEST_CASE(a_program_names_what_settings_let_it_name) {
+  around.options.filters = {{"smtpd", {.named = {"smtp:[127.0.0.1]:10025"}}}, {"qmqpd", {.any = true}}};
+  around.options.transports = {{"local", {.named = {"lmtp:unix:private/box"}}}};
+  struct Row {
+    const char *program, *filter, *transport;
+    const char* refused;  // the field; "": taken
+  };
+  const Row rows[] = {
+      {"smtpd", "smtp:[127.0.0.1]:10025", "", ""}, {"smtpd", "smtp:[127.0.0.1]:10026", "", "filter"},
+      {"smtpd", "piped:", "", "filter"},           {"qmqpd", "piped:", "", ""},
+      {"local", "", "lmtp:unix:private/box", ""},  {"local", "", "error:5.1.1 nobody", ""},
+      {"local", "", "piped:", "transport"},
+  };
+  int number = 0;
+  for (const Row& row : rows) {
+    mail::Envelope e = envelope("A" + std::to_string(++number));
+    e.filter = row.filter;
+    e.transport = row.transport;
+    answers.clear();
+    why.clear();
+    send(std::move(e), "body\r\n", 0, ipc::carrier_of(row.program));
+    settle_results();
+    const std::string field = row.refused;
+    BOOST_TEST(answered({field.empty() ? Outcome::ok : Outcome::refused}), number);
+    if (!field.empty())
+      BOOST_TEST(why == std::string("an envelope of ") + row.program + " may not have this: " + field +
+                            ", which no setting names");
+  }
+  mail::Envelope e = envelope("B1");  // root's
+  e.filter = "piped:";
+  e.transport = "piped:";
+  answers.clear();
+  send(std::move(e));
+  settle_results();
+  BOOST_TEST(answered({Outcome::ok}));
+}
+
 BOOST_AUTO_TEST_CASE(what_finds_no_room_is_left_to_the_journals_runner) {
   run();
   around.options.active_messages = 1;

@@ -40,12 +40,13 @@ struct Authentication::Content {
   std::optional<dkim::ArcChain> arc;  // only where seals of somebody are believed
   dkim::ArcOutcome sealed;
 
-  /// The DNS names of the keys.
+  /// The DNS names of the keys. Those beyond the bound are not asked for, and are not there.
   std::set<std::string> wanted() const {
     std::set<std::string> names;
     for (auto& name : verifier->wanted()) names.insert(std::move(name));
     if (arc)
-      for (auto& name : arc->wanted()) names.insert(std::move(name));
+      for (auto& name : arc->wanted())
+        if (names.size() < kMostKeys) names.insert(std::move(name));
     return names;
   }
   void hash(std::string_view piece) {
@@ -90,8 +91,9 @@ void Authentication::begin() {
                          .sender = sender_,
                          .helo = helo_,
                          .receiver = policy_.settings.myhostname,
-                         .now = server_.loop.clock().wall_now()};
-  // A HELO name that is no host name has no record (RFC 7208 section 2.3).
+                         .now = server_.loop.clock().wall_now(),
+                         .allowance = &spf_allowance_};
+  // A HELO name that is none has no record (RFC 7208 section 2.3).
   helo_asked_ = mail::fully_qualified(helo_) && !mail::numeric_hostname(helo_);
   waiting_ = 1;
   if (helo_asked_) {

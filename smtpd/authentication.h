@@ -8,7 +8,8 @@
 ///          checked->dmarc(), checked->line()
 /// Order:   the content is checked as it is stored, before filters see it; its forged results go, and ours come in.
 /// Bounds:  kPatience for SPF, and for the keys and policies of a message; Server::kQuestions questions of all messages
-///          at once. Signatures: dkim::Verifier. A header beyond kMaxHeader is refused (too_large).
+///          at once. Of one message spf::Allowance, kMostKeys, and what dmarc::check() asks at most. Signatures:
+///          dkim::Verifier. A header beyond kMaxHeader is refused (too_large).
 /// Thread:  the loop's; digests of large content and keys work in the pool. Server, policy and client outlive it, or it
 ///          is destroyed first.
 /// Source:  RFC 7208, 6376, 9989, 8601; docs/authentication-results.md.
@@ -35,6 +36,8 @@ class Authentication {
   };
   static constexpr seconds kPatience{20};  // RFC 7208 section 4.6.4 asks for at least that
   static constexpr std::size_t kMaxHeader = 1U << 20;
+  // As many as signatures are looked at, and ten seals: longer chains are made by nobody.
+  static constexpr std::size_t kMostKeys = 21;
 
   /// sender: "" for the null sender.
   Authentication(Server& server, const Policy& policy, const ClientFacts& client, std::string sender, Scope scope);
@@ -84,6 +87,7 @@ class Authentication {
   Scope scope_;
   bool spf_asked_ = false, helo_asked_ = false;
   spf::Records records_;
+  spf::Allowance spf_allowance_;  // of both
   spf::Outcome mail_spf_, helo_spf_;
   std::size_t waiting_ = 0;  // for SPF
   async::Event spf_done_;

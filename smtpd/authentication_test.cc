@@ -2,6 +2,7 @@
 #include "smtpd/authentication.h"
 
 #include <boost/test/unit_test.hpp>
+#include <ctime>
 
 #include "smtpd/session_fixture.h"
 
@@ -127,6 +128,46 @@ BOOST_AUTO_TEST_CASE(results_in_our_name_are_taken_out_and_others_stay) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(very_many_forged_results_are_taken_out_in_one_go) {
+  Open rig("spf_verify = yes\n");
+  std::string forged;
+  for (int i = 0; i < 9'900; ++i) forged += "Authentication-Results: mx.example.org; spf=pass\r\n";
+  const std::clock_t begun = std::clock();
+  BOOST_TEST(rig.send("a@x.example", forged + kFrom + "\r\nx\r\n").starts_with("250 2.0.0"));
+  BOOST_TEST(static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC < 2.0);
+  const std::string left = rig.behind_trace();
+  BOOST_TEST(left.substr(left.find("From:")) == kFrom + "\r\nx\r\n");
+  BOOST_TEST(left.find("Authentication-Results:") == left.rfind("Authentication-Results:"));
+}
+
+BOOST_AUTO_TEST_CASE(one_message_asks_dns_so_many_questions_and_no_more) {
+  Open rig(kAll);
+  // All at one zone: SPF of both identities, ten signatures, five authors.
+  for (const char* domain : {"mail.z.example", "helo.z.example"}) {
+    std::string record = "v=spf1";
+    for (int i = 0; i < 10; ++i) {
+      const std::string name = "m" + std::to_string(i) + "." + domain;
+      record += " mx:" + name;
+      for (int j = 0; j < 10; ++j) rig.names.dns["MX " + name].push_back("h" + std::to_string(j) + "." + name);
+    }
+    rig.names.dns[std::string("TXT ") + domain] = {record + " -all"};
+  }
+  std::string header;
+  for (int i = 0; i < 30; ++i)
+    header +=
+        "DKIM-Signature: v=1; a=rsa-sha256; d=d" + std::to_string(i) + ".z.example; s=k; h=from; bh=YWJj; b=YWJj\r\n";
+  std::string authors = "From: ";
+  for (int i = 0; i < 5; ++i)
+    authors += (i == 0 ? "" : ", ") + std::string("a@1.2.3.4.5.6.a") + std::to_string(i) + ".z.example";
+  rig.say("EHLO helo.z.example\r\n");
+  rig.say("MAIL FROM:<a@mail.z.example>\r\n");
+  BOOST_TEST_REQUIRE(rig.say("RCPT TO:<user@example.org>\r\n") == kOk);
+  BOOST_TEST(rig.data(header + authors + "\r\n\r\nx\r\n").starts_with("250"));
+  // 40 of SPF, 10 keys, and of the walks up from each author no name twice.
+  BOOST_TEST(rig.names.asked.size() <= 40 + 10 + 5 * 8);
+  BOOST_TEST(rig.names.asked.size() > 40 + 10);
+}
+
 BOOST_AUTO_TEST_CASE(odd_headers_lose_nothing) {
   const std::string results =
       "Authentication-Results: mx.example.org;\r\n\tspf=pass smtp.mailfrom=a@x.example;\r\n"
@@ -240,6 +281,30 @@ BOOST_AUTO_TEST_CASE(what_the_policy_of_the_author_asks_for_is_done_as_far_as_se
     const std::string reply = rig.send("a@soft.example", "From: a@" + row.author + "\r\n\r\nx\r\n");
     BOOST_TEST(reply.starts_with(row.reply), row.settings << row.author << ": " << reply);
     if (row.reply == "250") BOOST_TEST(rig.queue.stored.back().envelope.hold == row.hold);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(servers_that_a_forger_knows_not_to_answer_let_nothing_pass) {
+  const std::string signature = "DKIM-Signature: v=1; a=rsa-sha256; d=dead.x.example; s=k; h=from; bh=YWJj; b=YWJj\r\n";
+  struct Row {
+    std::string settings, header, reply;
+  };
+  const std::string waits = "451 4.7.26 <x.example>: From address rejected: DMARC cannot be checked now";
+  const std::string below = "From: a@dead.x.example\r\n";
+  const Row rows[] = {
+      {"", signature + kFrom, "250"},
+      {"dmarc_reject_action = reject\n", signature + kFrom, waits},
+      {"dmarc_reject_action = hold\n", signature + kFrom, waits},
+      {"dmarc_quarantine_action = reject\n", signature + kFrom, "250"},
+      {"smtpd_end_of_data_restrictions = reject_dmarc\n", signature + kFrom, waits},
+      {"dmarc_reject_action = reject\n", below, "451 4.7.26 <dead.x.example>: From address rejected: DMARC"},
+      {"dmarc_reject_action = reject\n", signature + "From: a@elsewhere.example\r\n", "250"},
+  };
+  for (const Row& row : rows) {
+    Open rig(kAll + row.settings);
+    for (const char* name : {"k._domainkey.dead.x.example", "_dmarc.dead.x.example"}) rig.names.broken.insert(name);
+    const std::string reply = rig.send("a@soft.example", row.header + "\r\nx\r\n");
+    BOOST_TEST(reply.starts_with(row.reply), row.settings << row.header << reply);
   }
 }
 

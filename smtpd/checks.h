@@ -220,6 +220,7 @@ class Checks {
   /// Refuses if SPF has this result.
   [[gnu::noinline]] async::Task<Answer> refuse_by_spf(std::string_view restriction, spf::Verdict verdict);
   Answer refuse_by_dmarc(const dmarc::Outcome& outcome);
+  Answer defer_by_dmarc(const dmarc::Outcome& outcome);
 
   // checks_quota.cc
   /// The senders with their limits: the login and the sender address, as far as they have any. Errors:

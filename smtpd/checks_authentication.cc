@@ -59,12 +59,18 @@ Checks::Answer Checks::refuse_by_dmarc(const dmarc::Outcome& outcome) {
                 "DMARC: " + why_disowned(outcome));
 }
 
+Checks::Answer Checks::defer_by_dmarc(const dmarc::Outcome& outcome) {
+  return refuse(451, kSeveralFailed, {outcome.from, "From address"},
+                "DMARC cannot be checked now: no answer from DNS about a name in this message");
+}
+
 Checks::Answer Checks::reject_dmarc(const Restriction& r, const Name&) {
   if (!policy_.authentication.dmarc) return server_error(r.name + " needs dmarc_verify = yes");
   if (!after_content_) return server_error(r.name + " can only stand in smtpd_end_of_data_restrictions");
   const dmarc::Outcome* found = subject_.authentication ? subject_.authentication->dmarc() : nullptr;
-  if (!found || found->disposition != dmarc::Policy::reject) return Answer::dunno;
-  return refuse_by_dmarc(*found);
+  if (!found) return Answer::dunno;
+  if (found->disposition == dmarc::Policy::reject) return refuse_by_dmarc(*found);
+  return found->withheld == dmarc::Policy::reject ? defer_by_dmarc(*found) : Answer::dunno;
 }
 
 async::Task<Verdict> Checks::author() {
@@ -72,10 +78,15 @@ async::Task<Verdict> Checks::author() {
   subject_.where = "END-OF-MESSAGE";
   const dmarc::Outcome& found = *subject_.authentication->dmarc();
   const AuthenticationPolicy& actions = policy_.authentication;
-  Action action = Action::none;
-  if (found.disposition != dmarc::Policy::none)
-    action = found.disposition == dmarc::Policy::reject ? actions.reject : actions.quarantine;
+  const auto action_for = [&](dmarc::Policy policy) {
+    if (policy == dmarc::Policy::none) return Action::none;
+    return policy == dmarc::Policy::reject ? actions.reject : actions.quarantine;
+  };
+  const Action action = action_for(found.disposition);
   if (action == Action::reject) co_return finish(refuse_by_dmarc(found));
+  // Who writes a message chooses servers that never answer: it waits where it would not pass without them.
+  if (found.withheld > found.disposition && action_for(found.withheld) != Action::none)
+    co_return finish(defer_by_dmarc(found));
   if (action == Action::hold) {
     log_line("hold", fmt::format("<{}>: DMARC: {}", found.from, why_disowned(found)));
     effects_.hold = true;

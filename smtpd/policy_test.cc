@@ -141,11 +141,11 @@ BOOST_AUTO_TEST_CASE(a_reply_that_breaks_the_protocol_is_an_error) {
 BOOST_AUTO_TEST_CASE(a_service_is_an_address_or_a_group_with_settings_of_its_own) {
   auto plain = read("unix:private/policy");
   BOOST_TEST_REQUIRE(plain.has_value());
-  BOOST_TEST(plain->address.address.path == "/var/spool/penstock/private/policy");
+  BOOST_TEST(plain->address.path == "/var/spool/penstock/private/policy");
   BOOST_TEST((plain->timeout == seconds(100)));
   auto inet = read("inet:[::1]:10031");
   BOOST_TEST_REQUIRE(inet.has_value());
-  BOOST_TEST(inet->address.address.text() == "[::1]:10031");
+  BOOST_TEST(inet->address.text() == "inet:[::1]:10031");
   auto group = read(
       "{ inet:policy.example:10031, timeout=10s, max_idle=1m max_ttl=1h, request_limit=7, try_limit=1 "
       "retry_delay=500ms, { default_action = 451 4.3.5 later on }, policy_context=submission }");

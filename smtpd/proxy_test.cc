@@ -69,7 +69,7 @@ struct ScriptedFilter {
 
 struct World {
   World() : filter(loop) {
-    settings.address = async::SocketAddress::inet("127.0.0.1", filter.port);
+    settings.address = {.path = {}, .host = "127.0.0.1", .port = filter.port};
     settings.timeout = seconds(100);
     settings.helo = "mx.example";
   }
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(what_the_filter_refuses_is_refused_and_what_it_may_not_say_
 
 BOOST_AUTO_TEST_CASE(a_filter_by_name_is_looked_up_and_its_addresses_are_tried_in_order) {
   World world;
-  world.settings.host = "scan.example";
+  world.settings.address.host = "scan.example";
   BOOST_TEST(world.run() == "451 451 451 451 451");  // no address
   world.names.hosts["scan.example"] = {"127.0.0.1"};
   BOOST_TEST(world.run() == "250 250 250 354 250");
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
     waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     (void)::connect(waiting.back().get(), address, sizeof at);
   }
-  world.settings.host = "scan.example";
+  world.settings.address.host = "scan.example";
   world.names.hosts["scan.example"] = {"127.0.0.2", "127.0.0.1"};
   world.done = false;
   world.gate.spawn("proxy", World::play(&world));
@@ -216,9 +216,9 @@ BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
 }
 
 BOOST_AUTO_TEST_CASE(the_setting_names_a_host_a_number_or_a_socket) {
-  const auto read = [](const std::string& value, std::vector<std::string> protocols = {"all"}) -> std::string {
+  const auto read = [](const std::string& value) -> std::string {
     config::Settings s;
-    s.inet_protocols = std::move(protocols);
+    s.inet_protocols = {"all"};
     s.smtpd_proxy_filter = value;
     s.queue_directory = "/var/spool/pen";
     std::vector<std::string> warnings;
@@ -227,17 +227,16 @@ BOOST_AUTO_TEST_CASE(the_setting_names_a_host_a_number_or_a_socket) {
     return *read ? (*read)->address.text() + ((*read)->address.has_name() ? " by name" : "") : "none";
   };
   BOOST_TEST(read("") == "none");
-  BOOST_TEST(read("127.0.0.1:10025") == "[127.0.0.1]:10025");
-  BOOST_TEST(read("inet:localhost:10025") == "[127.0.0.1]:10025");
-  BOOST_TEST(read("10025") == "[127.0.0.1]:10025");
-  BOOST_TEST(read("inet:10025") == "[127.0.0.1]:10025");
-  BOOST_TEST(read("[scan.example]:10025") == "scan.example:10025 by name");
-  BOOST_TEST(read("localhost:10025", {"ipv6"}) == "[::1]:10025");
-  BOOST_TEST(read(":10025") == "[127.0.0.1]:10025");
-  BOOST_TEST(read("scan.example:10025") == "scan.example:10025 by name");
-  BOOST_TEST(read("inet:scan:10025") == "scan:10025 by name");
-  BOOST_TEST(read("[::1]:10025") == "[::1]:10025");
-  BOOST_TEST(read("unix:private/scan") == "/var/spool/pen/private/scan");
+  BOOST_TEST(read("127.0.0.1:10025") == "inet:127.0.0.1:10025");
+  BOOST_TEST(read("inet:localhost:10025") == "inet:localhost:10025");
+  BOOST_TEST(read("10025") == "inet:localhost:10025");
+  BOOST_TEST(read("inet:10025") == "inet:localhost:10025");
+  BOOST_TEST(read(":10025") == "inet:localhost:10025");
+  BOOST_TEST(read("[scan.example]:10025") == "inet:scan.example:10025 by name");
+  BOOST_TEST(read("scan.example:10025") == "inet:scan.example:10025 by name");
+  BOOST_TEST(read("inet:scan:10025") == "inet:scan:10025 by name");
+  BOOST_TEST(read("[::1]:10025") == "inet:[::1]:10025");
+  BOOST_TEST(read("unix:private/scan") == "unix:/var/spool/pen/private/scan");
   for (const char* wrong : {"scan.example", "scan.example:0", "scan_!:25", "scan.example:x"})
     BOOST_TEST(read(wrong) == "wrong", wrong);
 }

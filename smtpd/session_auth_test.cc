@@ -116,11 +116,11 @@ BOOST_AUTO_TEST_CASE(where_a_service_is_reached_and_what_it_is_told_follows_from
       "smtpd_sasl_path = mta\nsmtpd_sasl_local_domain = example.org\nmyhostname = a.example\n"
       "smtpd_sasl_response_limit = 20000\n",
       "c unix - - n - - cyrus\n");
-  BOOST_TEST(cyrus->address.text() == "/q/private/c");
+  BOOST_TEST(cyrus->address.text() == "unix:/q/private/c");
   BOOST_TEST((cyrus->application == sasl::dovecot::Application{"mta", "example.org", "a.example"}));
   BOOST_TEST(cyrus->max_line > 20000U);
   const auto dovecot = peer("smtpd_sasl_type = dovecot\nsmtpd_sasl_path = private/auth\n", "");
-  BOOST_TEST(dovecot->address.text() == "/q/private/auth");
+  BOOST_TEST(dovecot->address.text() == "unix:/q/private/auth");
   BOOST_TEST((!dovecot->application && dovecot->max_line == sasl::dovecot::kMaxLine));
 }
 

@@ -306,7 +306,7 @@ Result<void> ConfigImport::put(const std::string& name, const std::string& text,
     std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
     out << text;
     out.close();
-    if (!out) return fail_errno(fresh, EIO);
+    if (!out) return fail_errno(name, EIO);
     return {};
   });
 }

@@ -118,7 +118,18 @@ Result<std::string> files_in_base64(const std::string& names) {
 
 service::Account owner_of_file(const struct stat& file) { return {file.st_uid, file.st_gid}; }
 
-/// Warns that another user can replace what root makes there, and then chooses what the mail system believes.
+/// Whose rights the table is made with: those of the text's owner. source: of the text; nullptr: there is none. In a
+/// directory of somebody else's root makes nothing, since its owner can put another file in place of the table.
+std::optional<service::Account> maker_of(const std::string& table, const struct stat* source) {
+  if (source != nullptr && source->st_uid != 0) return owner_of_file(*source);
+  struct stat where{};
+  const std::string directory = std::filesystem::path(table).parent_path();
+  if (::stat(directory.empty() ? "." : directory.c_str(), &where) == 0 && where.st_uid != 0)
+    return owner_of_file(where);
+  return source == nullptr ? std::nullopt : std::optional(owner_of_file(*source));
+}
+
+/// Says that what root makes there can be replaced by somebody else, who then chooses what the mail system believes.
 void warn_of_directory(const Invocation& in, const std::string& table) {
   struct stat where{};
   const std::string directory = std::filesystem::path(table).parent_path();
@@ -163,7 +174,8 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   file.reset();
   // The writer of the text chose the names in it: root must not read files for that writer.
   std::optional<service::AsAccount> owner;
-  if (there && !in.keep_root) owner.emplace(owner_of_file(source));
+  if (const auto maker = maker_of(spec.path(), there ? &source : nullptr); maker && !in.keep_root)
+    owner.emplace(*maker);
   if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
   warn_of_directory(in, spec.path());
   const std::string shown = from_stdin ? "standard input" : spec.file;
@@ -307,7 +319,7 @@ int remove(const Invocation& in, const Spec& spec) {
   struct stat source{};
   if (::stat(spec.path().c_str(), &source) != 0) return failed(in, Error::from_errno(errno, "open " + spec.path()));
   std::optional<service::AsAccount> owner;
-  if (!in.keep_root) owner.emplace(owner_of_file(source));
+  if (const auto maker = maker_of(spec.path(), &source); maker && !in.keep_root) owner.emplace(*maker);
   if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + spec.path()));
   const bool fold = in.build.fold_keys;
   TableBar bar("Making " + spec.path());

@@ -143,8 +143,8 @@ Result<void> QueueExport::write(const mail::Envelope& envelope, const std::vecto
                                 const Read& read) {
   const std::string path = options_.directory + "/" + envelope.queue_id + ".bsmtp";
   PEN_TRY(map::replace_file(path, 0600, [&](const std::string& fresh) -> Result<void> {
-    const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!fd) return fail_errno(fresh);
+    const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd) return fail_errno(path);
     int error = 0;
     const auto put = [&](std::string_view bytes) {
       while (!bytes.empty() && error == 0) {
@@ -166,7 +166,7 @@ Result<void> QueueExport::write(const mail::Envelope& envelope, const std::vecto
     }
     content.finish();
     put(batch_end());
-    if (error != 0) return fail_errno(fresh, error);
+    if (error != 0) return fail_errno(path, error);
     return {};
   }));
   recipients_ += recipients.size();

@@ -4,6 +4,7 @@
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sysexits.h>
@@ -224,6 +225,20 @@ void add_files(const Plan& plan, Filter& filter) {
   filter.allow("openat", {masked(2, kChanging, O_RDONLY)});
 }
 
+/// What was written in memory is not run. Libraries are mapped from their files, also later: modules of tables and of
+/// the name service are loaded when they are first asked.
+void add_memory(const Plan& plan, Filter& filter) {
+  for (const auto* name : {"mmap", "mmap2", "mprotect"}) {
+    if (plan.machine_code)
+      filter.allow(name);
+    else
+      filter.allow(name, {masked(2, PROT_EXEC, 0)});
+  }
+  if (plan.machine_code) return;
+  for (const auto* name : {"mmap", "mmap2"})
+    filter.allow(name, {masked(2, PROT_EXEC | PROT_WRITE, PROT_EXEC), masked(3, MAP_ANONYMOUS, 0)});
+}
+
 void add_control(const Plan& plan, Filter& filter) {
   // Of what fcntl() does: nothing that sends a signal to others (F_SETOWN, F_SETSIG, F_NOTIFY).
   std::vector<int> commands{F_DUPFD,      F_DUPFD_CLOEXEC, F_GETFD,      F_SETFD,     F_GETFL,
@@ -280,6 +295,7 @@ Result<bool> restrict_calls(const Plan& plan, int report) {
   for (const auto& name : kBaseCalls) filter.allow(name);
   add_files(plan, filter);
   add_sockets(plan, filter);
+  add_memory(plan, filter);
   add_control(plan, filter);
   add_own(filter);
   for (const std::string& name : plan.more_calls) filter.allow(name);

@@ -78,6 +78,7 @@ class Finder {
     const std::string_view type = all.front();
     if (type == "unix" || type == "local") return;  // a socket: connecting needs no right to read
     if (type == "https" || type == "http") return;
+    if (type == "pcre") out_.machine_code = true;
     const bool database = std::ranges::count(kDatabases, type) != 0;
     if (database && type != "sqlite") out_.any_port = true;  // its servers stand in its file
     if (const auto slash = w.find('/'); slash != std::string_view::npos && (slash == 0 || w[slash - 1] == ':')) {

@@ -28,7 +28,8 @@ struct Named {
   static constexpr int kMaxDepth = 3;
   std::set<std::string> paths;
   std::set<std::uint16_t> ports;
-  bool any_port = false;  // a server's port is not known here
+  bool any_port = false;      // a server's port is not known here
+  bool machine_code = false;  // patterns of pcre:, which PCRE translates
   bool operator==(const Named&) const = default;
 };
 

@@ -80,6 +80,15 @@ BOOST_AUTO_TEST_CASE(every_database_but_a_file_opens_every_port_and_its_file_is_
   BOOST_TEST(!of("sqlite:/etc/y.cf").any_port);
 }
 
+BOOST_AUTO_TEST_CASE(patterns_that_pcre_translates_are_noticed) {
+  for (const char* value :
+       {"pcre:/etc/penstock/checks", "check_sender_access pcre:/etc/penstock/senders, reject",
+        "proxy:pcre:/etc/penstock/checks", "pipemap:{pcre:/etc/penstock/checks, lmdb:/x}", "pcre:{{/x/ REJECT}}"})
+    BOOST_TEST(of(value).machine_code, value);
+  for (const char* value : {"regexp:/etc/penstock/pcre", "lmdb:/etc/penstock/pcre:x", "/etc/pcre", ""})
+    BOOST_TEST(!of(value).machine_code, value);
+}
+
 BOOST_AUTO_TEST_CASE(options_of_a_uri_name_files) {
   files["/etc/x.cf"] = "uri = mongodb://u:p@db.example/?tls=true&tlsCAFile=/srv/ca.pem&authSource=admin\n";
   BOOST_TEST((of("mongodb:/etc/x.cf").paths == Paths{"/etc/x.cf", "/srv/ca.pem"}));

@@ -161,6 +161,7 @@ Plan make_plan(const Program& row, const config::Config& config, const Surroundi
   // What opendkim.conf names, and does not hold.
   for (const std::string& file : secrets.files)
     if (secrets.dkim || secrets.hidden.contains(file)) named.paths.erase(file);
+  plan.machine_code = named.machine_code;
   add_network(row, s, named, plan);
   plan.places = written_places(row, s, around.screens);
   add_read(config, around, named, plan);

@@ -52,6 +52,7 @@ struct Plan {
   bool reserves = false;      // space for a file
   bool leases = false;        // takes leases of files
   bool sets_modes = false;    // changes the mode of a file that it has made
+  bool machine_code = false;  // makes code, of patterns
   std::vector<std::string> more_calls;
 };
 

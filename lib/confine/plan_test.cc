@@ -56,6 +56,14 @@ BOOST_AUTO_TEST_CASE(the_smtp_server_reaches_name_servers_and_what_its_settings_
   BOOST_TEST(plan("smtpd", "virtual_alias_maps = mysql:/etc/penstock/users.cf\n").any_port);
 }
 
+BOOST_AUTO_TEST_CASE(code_is_made_by_programs_that_have_patterns_for_it) {
+  const std::string checks = "header_checks = pcre:/etc/penstock/checks\n";
+  BOOST_TEST(plan("smtpd", checks).machine_code);
+  BOOST_TEST(plan("pickup", checks).machine_code);
+  BOOST_TEST(!plan("smtp", checks).machine_code);
+  for (const Program& row : programs()) BOOST_TEST(!plan(row.name).machine_code, row.name);
+}
+
 BOOST_AUTO_TEST_CASE(keys_that_opendkim_conf_names_in_a_file_that_it_includes_are_closed) {
   std::map<std::string, std::string> files{
       {"/etc/opendkim.conf", "Include /etc/dkim/more.conf\n"},

@@ -69,10 +69,7 @@ inline constexpr auto kBaseCalls = std::to_array<std::string_view>({"read",
                                                                     "inotify_init1",
                                                                     "inotify_add_watch",
                                                                     "inotify_rm_watch",
-                                                                    "mmap",
-                                                                    "mmap2",
                                                                     "munmap",
-                                                                    "mprotect",
                                                                     "mremap",
                                                                     "madvise",
                                                                     "msync",
@@ -154,8 +151,8 @@ inline constexpr auto kBaseCalls = std::to_array<std::string_view>({"read",
                                                                     "socketpair"});
 
 /// Programs with something to write. What makes a file or gives it a mode depends on arguments: calls.cc.
-inline constexpr auto kWritingCalls = std::to_array<std::string_view>(
-    {"unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2", "link", "linkat"});
+inline constexpr auto kWritingCalls =
+    std::to_array<std::string_view>({"unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2"});
 
 /// Code that makes one of these calls is not ours any more: the process ends.
 inline constexpr auto kFatalCalls = std::to_array<std::string_view>({"execve",

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -520,6 +521,76 @@ BOOST_AUTO_TEST_CASE(no_program_that_strangers_talk_to_erases_the_log) {
   // By name: before the third version of Landlock no rule asks about it.
   for (const auto* program : {"anvil", "pickup", "penevents", "qmgr"})
     BOOST_TEST(!run(program, [&] { return ::truncate(log.c_str(), 0) == 0; }).succeeded);
+}
+
+BOOST_AUTO_TEST_CASE(no_program_runs_memory_that_was_written) {
+  const auto maps = [](int protection, int flags, int fd) {
+    return ::mmap(nullptr, 4096, protection, flags, fd, 0) != MAP_FAILED;
+  };
+  constexpr int kAll = PROT_READ | PROT_WRITE | PROT_EXEC, kRun = PROT_READ | PROT_EXEC,
+                kOwn = MAP_PRIVATE | MAP_ANONYMOUS;
+  const auto changed = [](int protection) {
+    return [protection] {
+      void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, kOwn, -1, 0);
+      return memory != MAP_FAILED && ::mprotect(memory, 4096, protection) == 0;
+    };
+  };
+  const Attempt of_program = [] {  // the constants of a library, changed
+    const Fd file(::open("/bin/true", O_RDONLY | O_CLOEXEC));
+    void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0);
+    return memory != MAP_FAILED && ::mprotect(memory, 4096, kRun) == 0;
+  };
+  const Attempt written_file = [&] {
+    const Fd file(::open("/bin/true", O_RDONLY | O_CLOEXEC));
+    return maps(kAll, MAP_PRIVATE, file.get());
+  };
+  const std::vector<Attempt> attempts{[&] { return maps(kAll, kOwn, -1); },
+                                      [&] { return maps(kRun, kOwn, -1); },
+                                      changed(kRun),
+                                      changed(kAll),
+                                      of_program,
+                                      written_file};
+  const Attempt loads = [&] {
+    const Fd file(::open("/bin/true", O_RDONLY | O_CLOEXEC));
+    return maps(kRun, MAP_PRIVATE, file.get()) && changed(PROT_READ)() && changed(PROT_NONE)();
+  };
+  for (const Attempt& attempt : attempts) {
+    BOOST_TEST(run("", attempt).succeeded);
+    for (const auto& program : confined_programs()) {
+      BOOST_TEST_CONTEXT(program) {
+        const Outcome tried = run(program, attempt);
+        BOOST_TEST(!tried.succeeded);
+        BOOST_TEST(tried.report.starts_with("violation m"));
+      }
+    }
+  }
+  for (const auto& program : confined_programs()) BOOST_TEST_CONTEXT(program) BOOST_TEST(run(program, loads).succeeded);
+  Plan patterns = plan("smtpd");
+  patterns.machine_code = true;
+  for (const Attempt& attempt : attempts) BOOST_TEST(run("smtpd", attempt, patterns, kOwner).succeeded);
+}
+
+BOOST_AUTO_TEST_CASE(no_program_gives_a_file_a_second_name) {
+  const auto links = [this](const std::string& directory) {
+    return [this, directory] {
+      const std::string file = base + directory + "file", second = base + directory + "second";
+      ::unlink(second.c_str());
+      return can_make(file) && ::link(file.c_str(), second.c_str()) == 0;
+    };
+  };
+  BOOST_TEST(run("", links("/queue/maildrop/")).succeeded);
+  const std::pair<const char*, const char*> writers[] = {{"anvil", "/data/senders/"},
+                                                         {"trivial-rewrite", "/data/mta_sts/"},
+                                                         {"pickup", "/queue/maildrop/"},
+                                                         {"maildrop", "/queue/maildrop/"},
+                                                         {"qmgr", "/queue/spool/"}};
+  for (const auto& [program, directory] : writers) {
+    BOOST_TEST_CONTEXT(program) {
+      const Outcome tried = run(program, links(directory));
+      BOOST_TEST(!tried.succeeded);
+      BOOST_TEST(tried.report.starts_with("violation link ("));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(no_program_sends_a_signal_by_a_descriptor) {

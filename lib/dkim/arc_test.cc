@@ -94,6 +94,17 @@ BOOST_AUTO_TEST_CASE(a_whole_chain_passes_and_tells_what_the_last_sealer_saw) {
   BOOST_TEST(outcome.seen == " i=3; mx.three.example; arc=pass");
 }
 
+BOOST_AUTO_TEST_CASE(a_chain_of_more_than_twenty_sets_is_none) {
+  Message m;
+  for (std::size_t i = 0; i < ArcChain::kMostSets; ++i)
+    m.seal("d" + std::to_string(i) + ".example", "spf=pass", i == 0 ? "none" : "pass");
+  BOOST_TEST(m.word() == "pass");
+  m.seal("more.example", "spf=pass", "pass");
+  BOOST_TEST(m.word() == "fail");
+  const ArcChain chain(split_fields(m.text(), 1000), kNow);
+  BOOST_TEST(chain.wanted().empty());
+}
+
 BOOST_AUTO_TEST_CASE(any_change_breaks_the_chain) {
   Message m;
   m.seal("one.example", "dmarc=fail", "none");

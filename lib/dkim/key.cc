@@ -1,5 +1,7 @@
 #include "lib/dkim/key.h"
 
+#include <openssl/bn.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
@@ -39,6 +41,15 @@ Owned<EVP_PKEY> read_private(std::string_view text) {
 const EVP_MD* fetched_sha256() {
   static const EVP_MD* const md = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // for the life of the process
   return md;
+}
+
+/// Of an RSA key.
+bool has_small_exponent(EVP_PKEY* key) {
+  BIGNUM* exponent = nullptr;
+  if (EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_RSA_E, &exponent) != 1) return false;
+  const bool is_small = BN_num_bits(exponent) <= static_cast<int>(kMostExponentBits);
+  BN_free(exponent);
+  return is_small;
 }
 
 std::string sha256(std::string_view data) {
@@ -225,6 +236,7 @@ Result<PublicKey> PublicKey::of(const KeyRecord& record) {
   const int bits = EVP_PKEY_get_bits(key.get());
   if (bits < static_cast<int>(kLeastBits)) return fail(DkimError::weak_key, std::to_string(bits) + " bits");
   if (bits > static_cast<int>(kMostBits)) return fail(DkimError::too_large, std::to_string(bits) + " bits");
+  if (!has_small_exponent(key.get())) return fail(DkimError::too_large, "exponent");
   return PublicKey(std::make_unique<Key>(std::move(key)), Algorithm::rsa_sha256);
 }
 

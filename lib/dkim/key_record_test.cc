@@ -47,6 +47,24 @@ BOOST_AUTO_TEST_CASE(a_zone_line_has_strings_that_dns_can_hold) {
   BOOST_TEST(longest == 255U);
 }
 
+BOOST_AUTO_TEST_CASE(a_key_that_is_dear_to_check_with_is_refused) {
+  // RSAPublicKey of RFC 8017 appendix A.1.1; numbers whose first bit is set have a byte in front of it.
+  const auto element = [](char tag, const std::string& content) {
+    const auto size = static_cast<unsigned>(content.size());
+    return std::string{tag, '\x82', static_cast<char>(size >> 8), static_cast<char>(size)} + content;
+  };
+  const auto with_exponent = [&](const std::string& exponent) {
+    KeyRecord record;
+    const std::string modulus = std::string(1, '\0') + std::string(255, '\xc5') + "\x61";
+    record.key = element('\x30', element('\x02', modulus) + element('\x02', std::string(1, '\0') + exponent));
+    return PublicKey::of(record);
+  };
+  BOOST_TEST(with_exponent(std::string("\x01\0\x01", 3)).has_value());
+  BOOST_TEST(with_exponent(std::string(8, '\xff')).has_value());
+  BOOST_TEST(with_exponent("\x01" + std::string(8, '\xff')).error().is(DkimError::too_large));
+  BOOST_TEST(with_exponent(std::string(250, '\xff')).error().is(DkimError::too_large));
+}
+
 BOOST_AUTO_TEST_CASE(keys_are_written_and_read_and_short_ones_refused) {
   for (const auto algorithm : {Algorithm::rsa_sha256, Algorithm::ed25519_sha256}) {
     const auto key = PrivateKey::generate(algorithm, kLeastBits);

@@ -49,14 +49,19 @@ class Evaluation {
     std::string organisation;
     std::string record_at;
     std::optional<Record> record;
-    bool unknown = false;
+    bool unknown = false;  // as far as DNS answers: there may be another record
   };
   [[gnu::noinline]] async::Task<Found> record_of(std::string name);
   [[gnu::noinline]] async::Task<Place> by_list(std::string domain);
   [[gnu::noinline]] async::Task<Place> by_walk(std::string domain);
   [[gnu::noinline]] async::Task<bool> exists(std::string domain);
-  [[gnu::noinline]] async::Task<bool> aligned(const Identity& identity, const Place& author, const std::string& from,
-                                              bool strict);
+  [[gnu::noinline]] async::Task<Policy> policy_at(const Place& place, const std::string& domain);
+  Policy after_part(const Record& record, Policy policy) const {
+    return record.testing || chance_ >= record.percent ? softened(policy) : policy;
+  }
+  enum class Aligned : std::uint8_t { no, unknown, yes };
+  [[gnu::noinline]] async::Task<Aligned> aligned(const Identity& identity, const Place& author, const std::string& from,
+                                                 bool strict);
 
   const Records& records_;
   const Suffixes* suffixes_;
@@ -86,12 +91,12 @@ async::Task<Evaluation::Place> Evaluation::by_list(std::string domain) {
   Place out{.organisation = suffixes_->organisation(domain), .record_at = {}, .record = {}};
   for (const auto& name : {domain, out.organisation}) {
     const Found found = co_await record_of(name);
-    out.unknown = found.unknown;
+    out.unknown = out.unknown || found.unknown;
     if (found.record) {
       out.record = found.record;
       out.record_at = name;
     }
-    if (out.unknown || out.record || out.organisation == domain) break;
+    if (out.record || out.organisation == domain) break;
   }
   co_return out;
 }
@@ -102,10 +107,7 @@ async::Task<Evaluation::Place> Evaluation::by_walk(std::string domain) {
   std::string below, suffix_name;
   for (std::string_view name = domain; !name.empty(); below = name, name = parent_of(name)) {
     const Found found = co_await record_of(std::string(name));
-    if (found.unknown) {
-      out.unknown = true;
-      break;
-    }
+    out.unknown = out.unknown || found.unknown;
     if (!found.record) continue;
     if (name == domain) {
       out.record = found.record;
@@ -143,16 +145,25 @@ async::Task<bool> Evaluation::exists(std::string domain) {
   co_return false;
 }
 
-async::Task<bool> Evaluation::aligned(const Identity& identity, const Place& author, const std::string& from,
-                                      bool strict) {
+async::Task<Evaluation::Aligned> Evaluation::aligned(const Identity& identity, const Place& author,
+                                                     const std::string& from, bool strict) {
+  const auto said = [](bool is) { return is ? Aligned::yes : Aligned::no; };
   const auto name = net::normal_name(identity.domain);
-  if (!name) co_return false;
-  if (*name == from) co_return true;
-  if (strict || !within(*name, author.organisation)) co_return false;
-  if (suffixes_) co_return suffixes_->organisation(*name) == author.organisation;
+  if (!name) co_return Aligned::no;
+  if (*name == from) co_return Aligned::yes;
+  if (strict || !within(*name, author.organisation)) co_return Aligned::no;
+  if (suffixes_) co_return said(suffixes_->organisation(*name) == author.organisation);
   // Between it and the organisation there may be another one.
   const Place place = co_await by_walk(*name);
-  co_return !place.unknown && place.organisation == author.organisation;
+  if (place.unknown) co_return Aligned::unknown;
+  co_return said(place.organisation == author.organisation);
+}
+
+async::Task<Policy> Evaluation::policy_at(const Place& place, const std::string& domain) {
+  const Record& record = *place.record;
+  if (place.record_at == domain) co_return record.policy;
+  if (record.missing && !co_await exists(domain)) co_return *record.missing;
+  co_return record.subdomains.value_or(record.policy);
 }
 
 async::Task<Outcome> Evaluation::author(std::string domain) {
@@ -166,39 +177,36 @@ async::Task<Outcome> Evaluation::author(std::string domain) {
   if (place.unknown) {
     out.verdict = Verdict::temperror;
     out.reason = "no answer from DNS about the policy";
+    if (place.record) out.withheld = after_part(*place.record, co_await policy_at(place, domain));
     co_return out;
   }
   if (!place.record) co_return out;
   const Record& record = *place.record;
   out.record = record;
   out.record_at = place.record_at;
-  out.policy = record.policy;
-  if (place.record_at != domain) {
-    out.policy = record.subdomains.value_or(record.policy);
-    if (record.missing && !co_await exists(domain)) out.policy = *record.missing;
-  }
+  out.policy = co_await policy_at(place, domain);
   bool unknown = false;
   const auto judge = [&](const Identity& identity) { return identity.passed || identity.unknown; };
-  for (const auto& identity : facts_.dkim) {
-    if (!judge(identity) || !co_await aligned(identity, place, domain, record.strict_dkim)) continue;
-    out.dkim_aligned = out.dkim_aligned || identity.passed;
-    unknown = unknown || identity.unknown;
-  }
-  if ((!out.dkim_aligned || facts_.all_identities) && facts_.spf && judge(*facts_.spf) &&
-      co_await aligned(*facts_.spf, place, domain, record.strict_spf)) {
-    out.spf_aligned = facts_.spf->passed;
-    unknown = unknown || facts_.spf->unknown;
-  }
+  const auto weigh = [&](const Identity& identity, Aligned is, bool& passed) {
+    if (is == Aligned::no) return;
+    passed = passed || (is == Aligned::yes && identity.passed);
+    unknown = unknown || is == Aligned::unknown || identity.unknown;
+  };
+  for (const auto& identity : facts_.dkim)
+    if (judge(identity))
+      weigh(identity, co_await aligned(identity, place, domain, record.strict_dkim), out.dkim_aligned);
+  if ((!out.dkim_aligned || facts_.all_identities) && facts_.spf && judge(*facts_.spf))
+    weigh(*facts_.spf, co_await aligned(*facts_.spf, place, domain, record.strict_spf), out.spf_aligned);
   if (out.dkim_aligned || out.spf_aligned) out.verdict = Verdict::pass;
   if (out.verdict == Verdict::pass) co_return out;
   if (unknown) {
     out.verdict = Verdict::temperror;
     out.reason = "no answer from DNS about an identity";
+    out.withheld = after_part(record, out.policy);
     co_return out;
   }
   out.verdict = Verdict::fail;
-  out.disposition = out.policy;
-  if (record.testing || chance_ >= record.percent) out.disposition = softened(out.policy);
+  out.disposition = after_part(record, out.policy);
   co_return out;
 }
 
@@ -225,13 +233,16 @@ async::Task<Outcome> check(const Records& records, const Suffixes* suffixes, Fac
   Outcome worst;
   Evaluation evaluation(records, suffixes, facts, chance, until);
   bool first = true;
+  Policy withheld = Policy::none;
   for (const auto& domain : facts.authors.domains) {
     Outcome one = co_await evaluation.author(domain);
+    withheld = std::max(withheld, one.withheld);
     const bool worse =
         one.verdict > worst.verdict || (one.verdict == worst.verdict && one.disposition > worst.disposition);
     if (first || worse) worst = std::move(one);
     first = false;
   }
+  worst.withheld = withheld;
   if (facts.authors.problem.empty()) co_return worst;
   // A part of it may be another author, which was not looked at.
   if (worst.verdict < Verdict::permerror) worst.verdict = Verdict::permerror;

@@ -5,7 +5,9 @@
 /// Rules:   one identity that passed and belongs to the domain in From: is enough. Of several author domains the worst
 ///          outcome counts. A From: that cannot be read whole does not pass, and fails where it would fail without the
 ///          rest; of one with more domains than are looked at the others may be anybody's: reject. A domain's
-///          organisation is found by the list of public suffixes or, without one, by the tree walk.
+///          organisation is found by the list of public suffixes or, without one, by the tree walk. Where DNS does not
+///          answer, what it does say of the author's organisation tells what is at stake: who writes a message chooses
+///          names below a domain whose servers are dead.
 /// DNS:     at most eight names for each domain by the tree walk, two by the list; three more where a record has np=.
 /// Thread:  the loop's. `records` and `suffixes` must outlive the task.
 /// Source:  RFC 9989 sections 4.4, 4.8, 4.10; RFC 7489 section 6.6.4 (pct=).
@@ -49,6 +51,8 @@ struct Outcome {
   Policy policy = Policy::none;  // what its owner asks for mail that fails
   /// The same for this very message, after pct= and t=. none: but of fail, and where authors were left out.
   Policy disposition = Policy::none;
+  /// Of temperror: the disposition if what DNS does not say is nothing good. The worst of all authors.
+  Policy withheld = Policy::none;
   std::string reason;  // for people; may be empty
 
   // What is reported to the owner.

@@ -187,6 +187,44 @@ BOOST_AUTO_TEST_CASE(what_dns_does_not_answer_is_no_failure) {
   BOOST_TEST(shown(w.check(facts)) == "pass reject none");
 }
 
+BOOST_AUTO_TEST_CASE(silence_that_a_stranger_chose_is_told_by_what_is_at_stake) {
+  World w;
+  w.record("x.example", "p=reject");
+  w.record("q.example", "p=none; sp=quarantine; np=reject");
+  w.record("part.example", "p=reject; pct=30");
+  w.record("none.example", "p=none");
+  w.zone.add("_dmarc.dead.x.example", "TXT", "!TIMEOUT");
+  w.zone.add("_dmarc.dead.q.example", "TXT", "!TIMEOUT");
+  w.zone.add("dead.q.example", "A", "192.0.2.1");
+  w.zone.add("_dmarc.dead.example", "TXT", "!TIMEOUT");
+  for (const bool by_list : {true, false}) {
+    if (!by_list) w.suffixes = nullptr;
+    const auto silent_identity = [](std::string author, std::string domain) {
+      Facts facts = from({std::move(author)});
+      facts.dkim.push_back({.domain = std::move(domain), .passed = false, .unknown = true});
+      return facts;
+    };
+    const auto withheld = [&](Facts facts, unsigned chance = 0) {
+      const auto outcome = w.check(std::move(facts), chance);
+      BOOST_TEST(verdict_word(outcome.verdict) == "temperror");
+      BOOST_TEST((outcome.disposition == Policy::none));
+      return std::string(policy_word(outcome.withheld));
+    };
+    BOOST_TEST(withheld(silent_identity("x.example", "dead.x.example")) == "reject");
+    BOOST_TEST(withheld(silent_identity("part.example", "part.example"), 29) == "reject");
+    BOOST_TEST(withheld(silent_identity("part.example", "part.example"), 30) == "quarantine");
+    BOOST_TEST(withheld(from({"dead.x.example"})) == "reject");
+    BOOST_TEST(withheld(from({"dead.q.example"})) == "quarantine");
+    BOOST_TEST(withheld(from({"dead.example"})) == "none");
+    // Another author, who fails and asks for nothing, does not cover it.
+    Facts two = silent_identity("none.example", "dead.x.example");
+    two.authors.domains.emplace_back("x.example");
+    const auto outcome = w.check(std::move(two));
+    BOOST_TEST(shown(outcome) == "fail none none");
+    BOOST_TEST((outcome.withheld == Policy::reject));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(several_records_at_a_name_are_none) {
   World w;
   w.record("x.example", "p=reject");

@@ -5,8 +5,8 @@
 /// Use:     auto at = helper::ServerAddress::parse("inet:rspamd:11332", {.directory = queue_directory});
 ///          if (!at) … at.error() …                              // "no port; the form is inet:host:port"
 ///          auto stream = co_await helper::reach(loop, ways, until);       // reach.h
-/// Forms:   "inet:host:port" and "unix:path"; Form says what else is taken. An IPv6 address may stand in [ ]. A port may
-///          be a name (tcp_port()).
+/// Forms:   "inet:host:port" and "unix:path"; Form says what else is taken. An IPv6 address may stand in [ ]. A port
+///          may be a name (tcp_port()).
 /// Errors:  why the text is no address: a part of a sentence for the log.
 /// Thread:  any; pure but for the names of ports.
 #include <cstdint>

@@ -226,7 +226,7 @@ void ContentBuilder::end_header(bool separator) {
   };
   complete(options_.message_id, seen.message_id, seen.resent_message_id);
   complete(options_.date, seen.date, seen.resent_date);
-  complete(options_.from, seen.from, seen.resent_from);
+  if (options_.from && !(resent ? seen.resent_from : seen.from)) complete(options_.from(), false, false);
   if (!seen.recipients && !options_.undisclosed.empty()) add_field(options_.undisclosed);
   if (options_.require_tls && !seen.require_tls_esmtp) add_field("Require-TLS-ESMTP: yes");
   const bool unended = !separator && !ending_;

@@ -45,7 +45,9 @@ struct ContentOptions {
   std::size_t field_limit = 0;  // of the peer's header; 0: none
   /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. If the header has
   /// any Resent- field, the Resent- forms (Resent-Date and so on) are the ones to add (RFC 5322 section 3.6.6).
-  std::string date = {}, message_id = {}, from = {};
+  std::string date = {}, message_id = {};
+  /// The same for From:, made only if it is needed; none: not added. What it refers to outlives the content.
+  std::function<std::string()> from = {};
   /// A field for a header without To:, Cc: and their Resent- forms (undisclosed_recipients_header); empty: none.
   std::string undisclosed = {};
   /// Add "Require-TLS-ESMTP: yes" if it is not there.

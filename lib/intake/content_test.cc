@@ -183,7 +183,8 @@ BOOST_AUTO_TEST_CASE(beyond_the_size_limit_nothing_is_kept) {
 }
 
 BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
-  const ContentOptions options{.date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  const ContentOptions options{
+      .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = [] { return std::string("From: s@x"); }};
   auto b = build("Subject: a\r\nFROM: me\r\n\r\nb\r\n", 3, options);
   BOOST_TEST(b.content == kTrace + "Subject: a\r\nFROM: me\r\nMessage-Id: <m@h>\r\nDate: now\r\n\r\nb\r\n");
   BOOST_TEST(b.summary.message_id_value == "<m@h>");
@@ -270,7 +271,8 @@ BOOST_AUTO_TEST_CASE(a_header_in_utf_8_is_told_from_one_in_another_charset) {
 }
 
 BOOST_AUTO_TEST_CASE(a_message_that_is_sent_on_is_completed_with_fields_of_resending) {
-  const ContentOptions options{.date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  const ContentOptions options{
+      .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = [] { return std::string("From: s@x"); }};
   auto b = build("Resent-To: a\r\nSubject: a\r\nMessage-ID: <own@y>\r\n\r\nb\r\n", 3, options);
   BOOST_TEST(b.content == kTrace +
                               "Resent-To: a\r\nSubject: a\r\nMessage-ID: <own@y>\r\n"
@@ -320,7 +322,7 @@ BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
   options.drop_fields = drop;
   options.hop_limit = 3;
   options.date = "Date: now";
-  options.from = "From: us";
+  options.from = [] { return std::string("From: us"); };
   options.message_id = "Message-ID: <new@x>";
   const auto both_ways = [&](const std::string& input, const std::string& kept) {
     for (const bool inspected : {false, true}) {

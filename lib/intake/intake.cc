@@ -217,9 +217,12 @@ Body& Message::open_body(std::uint64_t expected) {
     options.undisclosed = s.undisclosed;
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
     options.message_id = "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
-    const std::string name =
-        envelope_.sender.empty() ? std::string() : mail::encoded_name(full_name_, s.full_name_charset);
-    options.from = "From: " + mail::named_address(name, author(), s.obsolete_from);
+    options.from = [this] {
+      const Settings& own = intake_.settings;
+      const std::string name =
+          envelope_.sender.empty() ? std::string() : mail::encoded_name(full_name_, own.full_name_charset);
+      return "From: " + mail::named_address(name, author(), own.obsolete_from);
+    };
   }
   if ((complete_header_ || remote) && !unqueued_) options.map_address = header_mapping(remote);
   options.seven_bit = s.seven_bit && from_outside;

@@ -152,4 +152,15 @@ Task<Result<Connected>> greet_server(Stream stream, std::string name, std::strin
 
 }  // namespace detail
 
+Task<Result<Stream>> connect_stream(async::Loop& loop, std::string path, std::string conversation, Until until) {
+  auto connected = co_await detail::connect_and_greet(loop, std::move(path), std::move(conversation), until);
+  if (!connected) co_return fail(std::move(connected).error());
+  co_return std::move(connected->stream);
+}
+
+Stream take_stream(Opening opening) {
+  (void)encode_frame<HelloMessage>(opening.stream.compose(), own_hello(opening.conversation), 0, kMaxHello);
+  return std::move(opening.stream);
+}
+
 }  // namespace pen::ipc

@@ -150,6 +150,12 @@ template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> open_channel(async::Stream stream, std::string name,
                                                    std::string_view conversation, async::Until until = {});
 
+/// For a conversation that is another protocol behind the hellos. Errors: as connect_channel().
+async::Task<Result<async::Stream>> connect_stream(async::Loop& loop, std::string path, std::string conversation,
+                                                  async::Until until = {});
+/// The server's half: answers the hello.
+async::Stream take_stream(Opening opening);
+
 namespace detail {
 struct Connected {
   async::Stream stream;

@@ -226,6 +226,19 @@ BOOST_AUTO_TEST_CASE(a_wait_given_up_within_a_frame_can_be_taken_up_again) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(behind_the_hellos_a_stream_is_as_any_other) {
+  std::optional<Result<Stream>> client;
+  loop.spawn("client", store_result(connect_stream(loop, path, "logins"), &client));
+  Opening opening = run(loop, greet(accepted(), {}, {}, {"logins"})).value();
+  BOOST_TEST(opening.conversation == "logins");
+  Stream server = take_stream(std::move(opening));
+  server.write("VERSION\t1\t1\n");
+  while (!client) loop.run_once(milliseconds(10));
+  BOOST_TEST(run(loop, (*client)->read_line(100)).value() == "VERSION\t1\t1");
+  (*client)->write("CPID\t17\n");
+  BOOST_TEST(run(loop, server.read_line(100)).value() == "CPID\t17");
+}
+
 BOOST_AUTO_TEST_CASE(only_permitted_peers_get_in) {
   Stream client = raw_client();
   const Stream server = accepted();

@@ -19,13 +19,13 @@
 ///   dmarc_report   private/dmarcrpt                                   dmarc_report.h
 ///   verify, probed private/verify      penverify                      verify.h
 ///   events         private/events                                     events.h
+///   logins         private/cyrus                                      logins.h
 ///   …_keys         private/keys                                       keys.h
 ///   trace          private/trace.NAME, private/TRANSPORT  pentrace    trace.h
 ///
 /// Which programs serve each and which may open it: who_may_talk.h. Tools are root's, or users' in the first three.
 ///
-/// private/cyrus is no conversation: smtpd speaks Dovecot's protocol there (lib/sasl/dovecot_requests.h).
-/// public/event-stream is no conversation either: penevents writes JSON lines there (docs/events.md).
+/// public/event-stream is no conversation: penevents writes JSON lines there (docs/events.md).
 /// public/pickup has no conversation: a connection says that pendrop left a message (docs/submission.md).
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
 ///          socket and chooses by the name.

@@ -27,6 +27,7 @@ constexpr std::array kPartners = {
     Partners{"verify", "verify", "smtpd"},
     Partners{"probed", "verify", "qmgr"},
     Partners{"events", "penevents", kAll},
+    Partners{"logins", "cyrus", "smtpd"},
     Partners{"tls_server_keys", "keys", "smtpd"},
     Partners{"tls_client_keys", "keys", "smtp lmtp"},
     Partners{"dkim_keys", "keys", "smtpd pickup qmqpd bounce"},

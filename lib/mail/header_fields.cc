@@ -54,11 +54,37 @@ HeaderFields::Parsed HeaderFields::parse(std::string_view content) {
   return out;
 }
 
+HeaderFields::Index& HeaderFields::by_name() {
+  if (!index_) {
+    index_.emplace();
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      if (!fields_[i].hidden) (*index_)[to_lower(trim(fields_[i].name))].push_back(static_cast<std::uint32_t>(i));
+  }
+  return *index_;
+}
+
+void HeaderFields::settle() const {
+  if (removed_.empty()) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    if (removed_[i]) continue;
+    if (kept != i) fields_[kept] = std::move(fields_[i]);
+    ++kept;
+  }
+  fields_.resize(kept);
+  removed_.clear();
+  index_.reset();
+}
+
 void HeaderFields::hide_first() {
+  settle();
+  index_.reset();
   if (!fields_.empty()) fields_.front().hidden = true;
 }
 
 void HeaderFields::hide_trace(std::size_t front) {
+  settle();
+  index_.reset();
   HeaderField* trace = nullptr;
   std::size_t end = 0;
   for (HeaderField& field : fields_) {
@@ -70,30 +96,39 @@ void HeaderFields::hide_trace(std::size_t front) {
 }
 
 void HeaderFields::add(std::string_view name, std::string_view value) {
+  if (index_) (*index_)[to_lower(trim(name))].push_back(static_cast<std::uint32_t>(fields_.size()));
+  if (!removed_.empty()) removed_.push_back(false);
   fields_.push_back({std::string(name), std::string(value)});
 }
 
 void HeaderFields::insert(std::size_t index, std::string_view name, std::string_view value) {
+  settle();
   if (index >= fields_.size()) return add(name, value);
+  index_.reset();
   if (index == 0 && !fields_.front().name.empty()) fields_.front().hidden = false;
   fields_.insert(fields_.begin() + static_cast<std::ptrdiff_t>(index),
                  HeaderField{std::string(name), std::string(value)});
 }
 
 void HeaderFields::change(std::string_view name, std::size_t index, std::string_view value) {
-  std::size_t left = std::max<std::size_t>(index, 1);
-  const auto found = std::ranges::find_if(
-      fields_, [&](const HeaderField& f) { return !f.hidden && iequals(trim(f.name), name) && --left == 0; });
-  if (found == fields_.end()) {
+  std::vector<std::uint32_t>& of_name = by_name()[to_lower(name)];
+  const std::size_t wanted = std::max<std::size_t>(index, 1) - 1;
+  if (wanted >= of_name.size()) {
     if (!value.empty()) add(name, value);
-  } else if (value.empty()) {
-    fields_.erase(found);
-  } else {
-    *found = HeaderField{std::string(name), std::string(value)};
+    return;
   }
+  const auto found = of_name.begin() + static_cast<std::ptrdiff_t>(wanted);
+  if (!value.empty()) {
+    fields_[*found] = HeaderField{std::string(name), std::string(value)};
+    return;
+  }
+  if (removed_.empty()) removed_.resize(fields_.size());
+  removed_[*found] = true;
+  of_name.erase(found);
 }
 
 std::string HeaderFields::text() const {
+  settle();
   std::size_t size = 0;
   for (const auto& f : fields_) size += stored_size(f);
   std::string out;

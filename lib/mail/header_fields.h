@@ -10,10 +10,14 @@
 ///          CRLF: text() gives back what was parsed, byte by byte.
 /// Indices: as Sendmail and all filters count. insert(): over all fields as delivered, the hidden one included; 0 is
 ///          above all. change(): over the visible fields of that name, the first is 1, and 0 means 1.
-/// Bounds:  none of its own; the caller limits the header.
+/// Bounds:  none of its own; the caller limits the header. A change costs little, however many fields there are:
+///          filters remove forged results one by one, and a stranger decides how many. An insertion looks at all.
 /// Source:  Sendmail smfi_addheader(), smfi_insheader(), smfi_chgheader(); Postfix cleanup_milter.c for their corners.
 ///          Pure.
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +37,10 @@ class HeaderFields {
   /// The fields at the start of the content, up to the empty line or to the first line that belongs to no field.
   static Parsed parse(std::string_view content);
 
-  const std::vector<HeaderField>& all() const { return fields_; }
+  const std::vector<HeaderField>& all() const {
+    settle();
+    return fields_;
+  }
   /// Hides the first field: the Received: of this system, which came into the header last.
   void hide_first();
   /// Hides the last Received: among the fields of the first `front` bytes, where others of this system stand above it.
@@ -52,7 +59,14 @@ class HeaderFields {
   std::string text() const;
 
  private:
-  std::vector<HeaderField> fields_;
+  using Index = std::map<std::string, std::vector<std::uint32_t>>;  // visible fields by their name in small letters
+  Index& by_name();
+  /// Takes out what was removed.
+  void settle() const;
+
+  mutable std::vector<HeaderField> fields_;
+  mutable std::vector<bool> removed_;  // as long as fields_, or empty: none is
+  mutable std::optional<Index> index_;
 };
 
 struct HeaderFields::Parsed {

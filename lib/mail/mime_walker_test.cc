@@ -281,4 +281,16 @@ BOOST_AUTO_TEST_CASE(addresses_are_replaced_where_they_stand) {
   BOOST_TEST(kept == "x@old");
 }
 
+BOOST_AUTO_TEST_CASE(of_very_many_addresses_the_first_are_replaced) {
+  std::string text;
+  for (std::size_t i = 0; i < kMaxReplaced + 5; ++i) text += "x@old,";
+  std::size_t asked = 0;
+  BOOST_TEST(replace_addresses(text, [&](std::string_view) -> Result<std::string> {
+               ++asked;
+               return std::string("y@new");
+             }).value());
+  BOOST_TEST(asked == kMaxReplaced);
+  BOOST_TEST(text.ends_with("y@new,x@old,x@old,x@old,x@old,x@old,"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

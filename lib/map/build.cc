@@ -7,19 +7,15 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/idn/fold.h"
 
 namespace pen::map {
 namespace {
 
-Result<void> sync_path(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (fd < 0) return fail(MapError::unreadable, "open " + path, errno);
-  const int code = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  if (code != 0) return fail(MapError::unreadable, "sync " + path, error);
+Result<void> sync(const Fd& fd, const std::string& path) {
+  if (::fsync(fd.get()) != 0) return fail(MapError::unreadable, "sync " + path, errno);
   return {};
 }
 
@@ -51,18 +47,25 @@ Result<std::vector<std::string>> merge(Content& content, const std::vector<Table
 
 Result<void> replace_file(const std::string& path, unsigned mode,
                           const std::function<Result<void>(const std::string& fresh)>& write) {
-  const std::string fresh = path + ".new." + std::to_string(::getpid());
-  ::unlink(fresh.c_str());
-  Result<void> done = write(fresh);
-  if (done) done = sync_path(fresh, O_RDONLY);
-  if (done && ::chmod(fresh.c_str(), mode) != 0) done = fail(MapError::unreadable, "chmod " + fresh, errno);
-  if (done && ::rename(fresh.c_str(), path.c_str()) != 0) done = fail(MapError::unreadable, "rename " + path, errno);
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string name = path.substr(slash + 1), fresh = name + ".new." + std::to_string(::getpid());
+  const Fd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return fail(MapError::unreadable, "open " + folder, errno);
+  ::unlinkat(directory.get(), fresh.c_str(), 0);
+  const Fd file(::openat(directory.get(), fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return fail(MapError::unreadable, "create " + path + ".new." + std::to_string(::getpid()), errno);
+  // Not by its name, which somebody else may have given to another file by then, where the directory is theirs.
+  Result<void> done = write("/proc/self/fd/" + std::to_string(file.get()));
+  if (done) done = sync(file, path);
+  if (done && ::fchmod(file.get(), mode) != 0) done = fail(MapError::unreadable, "chmod " + path, errno);
+  if (done && ::renameat(directory.get(), fresh.c_str(), directory.get(), name.c_str()) != 0)
+    done = fail(MapError::unreadable, "rename to " + path, errno);
   if (!done) {
-    ::unlink(fresh.c_str());
+    ::unlinkat(directory.get(), fresh.c_str(), 0);
     return done;
   }
-  const auto slash = path.rfind('/');
-  return sync_path(slash == std::string::npos ? "." : path.substr(0, slash + 1), O_RDONLY | O_DIRECTORY);
+  return sync(directory, folder);
 }
 
 Result<Content> begin_content(const BuildOptions& options, const std::function<Result<Content>()>& read) {

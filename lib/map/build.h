@@ -3,7 +3,7 @@
 /// replaces the old one.
 ///
 /// Use:     Content content; auto warnings = merge(content, entries, source, kMaxKey, options);
-///          replace_file(path, options.mode, [&](const std::string& fresh) { … write and close it … });
+///          replace_file(path, options.mode, [&](const std::string& fresh) { … open, write and close it … });
 /// Promise: readers see the old file or the new one, never a part; after a crash the old file is there. No locks.
 /// Thread:  one per path.
 #include <functional>
@@ -42,8 +42,8 @@ inline void tell(const Progress& progress, std::size_t done, std::size_t of) {
 Result<std::vector<std::string>> merge(Content& content, const std::vector<TableEntry>& entries,
                                        std::string_view source, std::size_t max_key, const BuildOptions& options);
 
-/// Calls `write` to make a file beside path, syncs that file and renames it to path. Errors: those of write;
-/// unreadable + errno.
+/// Calls `write` to fill a file beside path that is empty, syncs that file and renames it to path. `fresh` leads to
+/// that file and no other, whoever may rename and link in the directory. Errors: those of write; unreadable + errno.
 Result<void> replace_file(const std::string& path, unsigned mode,
                           const std::function<Result<void>(const std::string& fresh)>& write);
 

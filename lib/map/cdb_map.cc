@@ -77,8 +77,8 @@ Result<std::string> image_of(const std::string& path, const Content& content, co
 Result<void> write_file(const std::string& path, const Content& content, unsigned mode, const Progress& progress) {
   PEN_TRY_ASSIGN(const std::string image, image_of(path, content, progress));
   return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
-    const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0) return fail(MapError::unreadable, "create " + fresh, errno);
+    const int fd = ::open(fresh.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return fail(MapError::unreadable, "write " + path, errno);
     std::string_view rest = image;
     while (!rest.empty()) {
       const auto n = ::write(fd, rest.data(), rest.size());
@@ -86,11 +86,11 @@ Result<void> write_file(const std::string& path, const Content& content, unsigne
       if (n < 0) {
         const int error = errno;
         ::close(fd);
-        return fail(MapError::unreadable, "write " + fresh, error);
+        return fail(MapError::unreadable, "write " + path, error);
       }
       rest.remove_prefix(static_cast<std::size_t>(n));
     }
-    if (::close(fd) != 0) return fail(MapError::unreadable, "close " + fresh, errno);
+    if (::close(fd) != 0) return fail(MapError::unreadable, "close " + path, errno);
     return {};
   });
 }

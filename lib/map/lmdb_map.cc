@@ -98,14 +98,14 @@ class LmdbMap final : public Map {
   Reloading<LmdbFile> file_;
 };
 
-/// Writes content to a new file at path in one transaction. Errors: DatabaseError::full: the map size was too small.
-Result<void> write_content(const std::string& path, const Content& content, std::size_t map_size, unsigned mode,
+/// Writes content to an empty file at path in one transaction. Errors: DatabaseError::full: the map size was too small.
+Result<void> write_content(const std::string& path, const Content& content, std::size_t map_size,
                            const Progress& progress) {
   PEN_TRY_ASSIGN(const auto database, lmdb::Database::open(path, {.map_size = map_size,
                                                                   .directory = false,
                                                                   .lock = false,
                                                                   .sync = false,  // replace_file() does
-                                                                  .mode = mode}));
+                                                                  .mode = 0600}));
   PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database));
   const auto with_nul = [](const std::string& text) { return std::string_view(text.c_str(), text.size() + 1); };
   std::size_t done = 0;
@@ -123,10 +123,10 @@ Result<void> write_file(const std::string& path, const Content& content, unsigne
   std::size_t map_size = std::max<std::size_t>(bytes * 4, 16u << 20) / 4096 * 4096;
   return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
     for (;;) {
-      const auto written = write_content(fresh, content, map_size, mode, progress);
+      const auto written = write_content(fresh, content, map_size, progress);
       if (written) return {};
-      if (!written.error().is(lmdb::DatabaseError::full)) return unreadable(written.error(), fresh);
-      ::unlink(fresh.c_str());
+      if (!written.error().is(lmdb::DatabaseError::full)) return unreadable(written.error(), path);
+      if (::truncate(fresh.c_str(), 0) != 0) return fail(MapError::unreadable, "write " + path, errno);
       map_size *= 2;
     }
   });

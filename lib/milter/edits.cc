@@ -42,7 +42,10 @@ class FieldChecks {
   bool pass(std::string& name, std::string& value) {
     if (!checks_) return true;
     std::string text = name + ":" + value, before;
-    for (std::size_t at = 0; (at = text.find("\r\n", at)) != std::string::npos;) text.erase(at, 1);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') text[kept++] = text[i];
+    text.resize(kept);
     if (!checks_->field(mail::MimeWalker::Header::message, text, before)) return false;
     const auto colon = text.find(':');
     if (colon == std::string::npos || !mail::is_field_name(std::string_view(text).substr(0, colon))) return false;

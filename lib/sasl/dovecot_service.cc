@@ -131,6 +131,7 @@ async::Until DovecotService::bounded(async::Until until) const {
 }
 
 async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
+  if (peer_.connect) co_return co_await peer_.connect(loop_, until);
   std::vector<async::SocketAddress> ways = peer_.address.ways();
   if (names_) {
     auto found = co_await names_->run([server = peer_.address] { return helper::look_up(server); });

@@ -39,6 +39,8 @@ class DovecotService final : public Authenticator {
     helper::ServerAddress address;
     std::size_t max_line = dovecot::kMaxLine;
     std::optional<dovecot::Application> application = {};  // for cyrus
+    // For cyrus, to which smtpd shows who it is before the first line; empty: a connection to the address is enough.
+    std::function<async::Task<Result<async::Stream>>(async::Loop& loop, async::Until until)> connect = {};
   };
   DovecotService(async::Loop& loop, Peer peer, Options options);
   ~DovecotService() override;

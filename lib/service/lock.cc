@@ -104,10 +104,16 @@ Result<Locks> take_locks(const std::string& state_directory, seconds patience, F
   locks.master = *std::move(master);
   if (auto locked = lock_open_file(locks.master.get(), seconds(0)); !locked) {
     if (!locked.error().is_errno(EWOULDBLOCK)) return fail(std::move(locked).error().within("master.lock"));
-    const auto other = holder(locks.master.get());
-    // Of a master that is gone a child that has not begun its program yet may still have the file open.
-    if ((other && !other->gone_within(kDyingMaster)) || !lock_open_file(locks.master.get(), patience))
+    const auto held = [&] {
       return fail(LockError::held, "master pid " + std::to_string(read_pid(locks.master.get())));
+    };
+    const auto other = holder(locks.master.get());
+    if (other && !other->gone_within(kDyingMaster)) return held();
+    // Of a master that is gone a child that has not begun its program yet may still have the file open.
+    if (auto free = lock_open_file(locks.master.get(), patience); !free) {
+      if (free.error().is_errno(EWOULDBLOCK)) return held();
+      return fail(std::move(free).error().within("master.lock"));
+    }
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(locks.master.get(), 0) != 0 ||

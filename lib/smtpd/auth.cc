@@ -3,6 +3,8 @@
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
 #include "lib/config/findings.h"
+#include "lib/ipc/channel.h"
+#include "lib/ipc/logins.h"
 
 namespace pen::smtpd {
 
@@ -22,11 +24,16 @@ Result<std::optional<sasl::DovecotService::Peer>> AuthPolicy::service(const conf
   if (config::asks_cyrus(s)) {
     const auto socket = config::cyrus_socket(config);
     if (!socket) return std::nullopt;
+    const std::string path = s.queue_directory + "/" + *socket;
     return sasl::DovecotService::Peer{
-        .address = {.path = s.queue_directory + "/" + *socket, .host = {}, .port = 0},
+        .address = {.path = path, .host = {}, .port = 0},
         .max_line = static_cast<std::size_t>(s.smtpd_sasl_response_limit) + kAroundResponse,
-        .application = sasl::dovecot::Application{
-            .name = s.smtpd_sasl_path, .realm = s.smtpd_sasl_local_domain, .host = s.myhostname}};
+        .application =
+            sasl::dovecot::Application{
+                .name = s.smtpd_sasl_path, .realm = s.smtpd_sasl_local_domain, .host = s.myhostname},
+        .connect = [path](async::Loop& loop, async::Until until) {
+          return ipc::connect_stream(loop, path, std::string(ipc::logins::kName), until);
+        }};
   }
   auto address = sasl::parse_service(s.smtpd_sasl_path, s.queue_directory);
   if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));

@@ -48,7 +48,7 @@ std::string reverse_name(const IpAddress& address) {
 class Evaluation {
  public:
   Evaluation(const Records& records, const Question& question, async::Until until)
-      : records_(records), client_(question.client), until_(until) {
+      : records_(records), client_(question.client), until_(until), allowance_(question.allowance) {
     values_.sender = question.sender;
     values_.helo = question.helo;
     values_.receiver = question.receiver;
@@ -69,6 +69,13 @@ class Evaluation {
       none.outcome = DnsOutcome::no_domain;
       co_return none;
     }
+    if (allowance_ != nullptr) {
+      if (allowance_->questions == 0) {
+        spent_ = true;
+        co_return net::DnsAnswer{};  // as no answer; domain() tells
+      }
+      --allowance_->questions;
+    }
     co_return co_await records_(std::move(name), type, until_);
   }
   RecordType address_type() const { return client_.size == 16 ? RecordType::aaaa : RecordType::a; }
@@ -85,6 +92,7 @@ class Evaluation {
     return Match::permerror;
   }
   Match silent(std::string_view name) {
+    if (spent_) return broken("more questions to DNS than one message may ask");
     reason = "no answer from DNS about " + printable(name, 100);
     return Match::temperror;
   }
@@ -118,6 +126,8 @@ class Evaluation {
   async::Until until_;
   MacroValues values_;
   unsigned terms_ = 0, void_ = 0;
+  Allowance* allowance_;
+  bool spent_ = false;                                    // something was not asked for that was needed
   std::size_t hosts_ = 0;                                 // of MX sets, asked for their addresses
   std::optional<std::vector<std::string>> client_names_;  // those that lead back to the client
   bool client_names_void_ = false;
@@ -244,10 +254,8 @@ async::Task<void> Evaluation::explain(std::string text) {
 
 async::Task<std::optional<Verdict>> Evaluation::fetch(std::string name, Record& into) {
   const net::DnsAnswer answer = co_await ask(name, RecordType::txt);
-  if (answer.outcome == DnsOutcome::temporary) {
-    (void)silent(name);
-    co_return Verdict::temperror;
-  }
+  if (answer.outcome == DnsOutcome::temporary)
+    co_return silent(name) == Match::temperror ? Verdict::temperror : Verdict::permerror;
   std::vector<std::string_view> found;
   for (const auto& record : answer.records)
     if (Record::is_one(record.data)) found.push_back(record.data);
@@ -278,7 +286,8 @@ async::Task<Verdict> Evaluation::domain(std::string name, bool whole) {
     }
     if (decided) co_return *decided;
     for (const Directive& directive : record.directives) {
-      const Match match = co_await matches(directive);
+      Match match = co_await matches(directive);
+      if (spent_) match = silent({});  // also where a client's names were looked for
       if (match == Match::temperror) co_return Verdict::temperror;
       if (match == Match::permerror) co_return Verdict::permerror;
       if (match == Match::no) continue;

@@ -6,6 +6,7 @@
 /// Bounds:  RFC 7208 section 4.6.4: kMostTerms terms that ask DNS, kMostVoid of them without an answer, kMostNames
 ///          hosts of an MX or PTR set; more is permerror (of PTR: not looked at). Of all MX sets together kMostHosts
 ///          hosts are asked for, which no RFC says: one message must not make a hundred questions at somebody's zone.
+///          For the same reason checks of one message can share an Allowance; beyond it is permerror.
 ///          `until` bounds the time of all of it: a question that it ends is temperror.
 /// Thread:  the loop's. `records` must outlive the task.
 /// Source:  RFC 7208 sections 2.6, 4, 5, 6.2.
@@ -28,6 +29,11 @@ inline constexpr unsigned kMostTerms = 10, kMostVoid = 2;
 inline constexpr std::size_t kMostNames = 10, kMostHosts = 30;
 inline constexpr std::size_t kMaxExplanation = 300;
 
+/// How many questions are left. Of HELO and MAIL together: records of the largest senders need about ten each.
+struct Allowance {
+  std::size_t questions = 40;
+};
+
 using Records = std::function<async::Task<net::DnsAnswer>(std::string name, net::RecordType type, async::Until until)>;
 
 struct Question {
@@ -36,6 +42,7 @@ struct Question {
   std::string helo;
   std::string receiver = "unknown";  // %{r}
   WallTime now{};                    // %{t}
+  Allowance* allowance = nullptr;    // outlives the task; nullptr: the other bounds are enough
 };
 
 struct Outcome {

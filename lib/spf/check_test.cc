@@ -60,6 +60,39 @@ BOOST_AUTO_TEST_CASE(no_record_makes_more_questions_than_the_limits_allow) {
   BOOST_TEST(w.zone.asked.size() <= 1 + kMostTerms + kMostHosts);
 }
 
+BOOST_AUTO_TEST_CASE(checks_that_share_an_allowance_ask_no_more_together) {
+  World w;
+  std::string mail = "v=spf1", helo = "v=spf1 ptr exists:%{p}.x.example";
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "n" + std::to_string(i) + ".example";
+    (i == 2 ? helo : mail) += " mx:" + name;
+    for (int j = 0; j < 10; ++j) w.zone.add(name, "MX", "10 m" + std::to_string(j) + "." + name);
+  }
+  for (int i = 0; i < 10; ++i) w.zone.add("1.2.0.192.in-addr.arpa", "PTR", "p" + std::to_string(i) + ".example");
+  w.zone.add("x.example", "TXT", mail + " -all");
+  w.zone.add("h.example", "TXT", helo + " -all");
+  const Records records = w.zone.records();
+  const auto check_with = [&](const char* domain, Allowance* allowance) {
+    return async::testing::run(w.loop, check(records,
+                                             {.client = *parse_ip("192.0.2.1"),
+                                              .sender = std::string("a@") + domain,
+                                              .helo = "h.example",
+                                              .allowance = allowance},
+                                             {}));
+  };
+  BOOST_TEST(verdict_word(check_with("x.example", nullptr).verdict) == "fail");
+  BOOST_TEST(verdict_word(check_with("h.example", nullptr).verdict) == "fail");
+  w.zone.asked.clear();
+  Allowance allowance;
+  BOOST_TEST(verdict_word(check_with("x.example", &allowance).verdict) == "fail");
+  const auto second = check_with("h.example", &allowance);
+  BOOST_TEST(verdict_word(second.verdict) == "permerror");
+  BOOST_TEST(second.reason == "more questions to DNS than one message may ask");
+  BOOST_TEST(w.zone.asked.size() == Allowance{}.questions);
+  BOOST_TEST(verdict_word(check_with("x.example", &allowance).verdict) == "permerror");
+  BOOST_TEST(w.zone.asked.size() == Allowance{}.questions);
+}
+
 BOOST_AUTO_TEST_CASE(a_record_that_redirects_to_itself_ends) {
   World w;
   w.zone.add("x.example", "TXT", "v=spf1 redirect=x.example");

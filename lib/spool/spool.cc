@@ -139,7 +139,8 @@ Result<std::optional<Fd>> Spool::open_for_lease(const Pool::Leased& leased) {
     if (!*alone) return std::nullopt;
   }
   PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd.get()));
-  if (size > kContentOffset && !broken(Breakage::not_cleared)) PEN_TRY(files_->clear(fd.get(), kContentOffset, size));
+  // Whole pages, and the header's too: who has put some into a pipe keeps them, so they must not stay the file's.
+  if (size > kContentOffset && !broken(Breakage::not_cleared)) PEN_TRY(files_->clear(fd.get(), 0, rounded(size)));
   return fd;
 }
 

@@ -1,5 +1,6 @@
 #include "lib/spool/spool.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -433,6 +434,40 @@ BOOST_FIXTURE_TEST_CASE(whoever_keeps_a_copy_sees_and_changes_no_other_message, 
     BOOST_TEST(file_of(store("id2", "yours")) != file_of(ref), static_cast<int>(how));
     if (how == Keeps::maps) ::munmap(map, 2 * kContentOffset);
   }
+}
+
+/// Pages of a file in a pipe are the file's own, and hold no file open.
+BOOST_FIXTURE_TEST_CASE(whoever_keeps_pages_in_a_pipe_sees_no_other_message, Place) {
+  constexpr std::size_t kAll = 2 * kGrowth;
+  auto lease = *spool->lease(10);
+  const FileNumber file = number_of(lease);
+  // Somewhat more than a whole number of pages.
+  const std::string mine(kGrowth + 100, 'm');
+  BOOST_REQUIRE(::pwrite(lease.fd.get(), mine.data(), mine.size(), kContentOffset) ==
+                static_cast<ssize_t>(mine.size()));
+  int pipe[2];
+  BOOST_REQUIRE(::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) == 0);
+  const Fd out(pipe[0]), in(pipe[1]);
+  const bool holds_all = ::fcntl(in.get(), F_SETPIPE_SZ, static_cast<int>(kAll)) >= static_cast<int>(kAll);
+  off_t from = holds_all ? 0 : static_cast<off_t>(kGrowth);
+  const off_t began = from;
+  while (::splice(lease.fd.get(), &from, in.get(), nullptr, kAll, SPLICE_F_NONBLOCK) > 0) {
+  }
+  BOOST_REQUIRE(from > began);
+  lease.fd.reset();
+  spool->give_back(lease.lease);
+  lease = *spool->lease(kAll);
+  BOOST_REQUIRE(number_of(lease) == file);
+  const std::string yours(kAll - kContentOffset, 'y');
+  BOOST_REQUIRE(::pwrite(lease.fd.get(), yours.data(), yours.size(), kContentOffset) ==
+                static_cast<ssize_t>(yours.size()));
+  BOOST_REQUIRE(spool->take(lease.lease, "ID-OF-ANOTHER", yours.size()).has_value());
+  std::string kept(kAll, '\0');
+  const ssize_t n = ::read(out.get(), kept.data(), kept.size());
+  BOOST_REQUIRE(n == static_cast<ssize_t>(from - began));
+  BOOST_TEST(kept.contains('m'));
+  BOOST_TEST(!kept.contains('y'));
+  BOOST_TEST(!kept.contains("ID-OF-ANOTHER"));
 }
 
 BOOST_FIXTURE_TEST_CASE(what_a_file_held_is_not_shown_to_the_holder_of_its_next_lease, Place) {

@@ -23,6 +23,7 @@ TALKS = {
     "clients": ("anvil", "smtpd"), "sender_memory": ("anvil", "smtpd"),
     "tls_report": ("tlsrpt", "smtp trivial-rewrite"), "dmarc_report": ("dmarcrpt", "smtpd"),
     "verify": ("verify", "smtpd"), "probed": ("verify", "qmgr"), "events": ("penevents", "*"),
+    "logins": ("cyrus", "smtpd"),
     "tls_server_keys": ("keys", "smtpd"), "tls_client_keys": ("keys", "smtp lmtp"),
     "dkim_keys": ("keys", "smtpd pickup qmqpd bounce"), "trace": ("smtpd smtp lmtp", "")}
 OF_USERS = {"queue", "destinations"}

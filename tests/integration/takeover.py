@@ -19,7 +19,8 @@ WALL = 0x40000000
 AT_FDCWD = -100
 CALLS = {"read": 0, "close": 3, "mmap": 9, "munmap": 11, "socket": 41, "connect": 42, "fork": 57, "execve": 59, "kill":
          62, "ptrace": 101, "unlinkat": 263, "openat": 257, "process_vm_readv": 310, "listen": 50, "rt_sigaction": 13,
-         "sendto": 44, "socketpair": 53, "fcntl": 72, "ftruncate": 77, "fchmod": 91, "fallocate": 285}
+         "sendto": 44, "socketpair": 53, "fcntl": 72, "ftruncate": 77, "fchmod": 91, "fallocate": 285, "mprotect": 10,
+         "pread64": 17, "pwrite64": 18, "dup": 32, "link": 86, "splice": 275, "pipe2": 293}
 NAMES = ("r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds "
          "es fs gs").split()
 PLACE = 65536

@@ -167,6 +167,11 @@ class Making(Tables):
         os.chown(path + ".lmdb", 65534, 65534)
         self.penmap("-d", "key", "lmdb:" + path)
         self.assertEqual(os.stat(path + ".lmdb").st_uid, 65534, "removing keeps the owner")
+        # A text of root's there: its directory's owner could put another table in its place.
+        os.chown(path, 0, 0)
+        for words in (["lmdb:" + path], ["-i", "lmdb:" + path], ["cdb:" + path]):
+            self.assertEqual(self.penmap(*words, given="more value\n").stderr, "")
+            self.assertEqual(os.stat(path + "." + words[-1].split(":")[0]).st_uid, 65534)
 
     def test_F_stores_the_content_of_files_in_base_64(self):
         content = "-----BEGIN-----\nline\n"

@@ -700,7 +700,7 @@ class Own(Suite):
             mx.set(receive_override_options="", smtpd_milters="inet:nonsense")
             checked = mx.tool("penstock", "check")
             self.assertNotEqual(checked.returncode, 0)
-            self.assertIn("smtpd_milters: inet:nonsense: no port at the end", checked.stdout + checked.stderr)
+            self.assertIn("smtpd_milters: inet:nonsense: no such port", checked.stdout + checked.stderr)
 
 
 class LocalMail(Suite):

@@ -3,6 +3,7 @@ queue, a key, other files and other processes' memory, to write, start, connect 
 succeeds. And it tries to be heard where docs/who-may-talk.md does not have it: with its badge, without, as another."""
 import fcntl
 import glob
+import json
 import os
 import pwd
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import badges
 import takeover
 import test_confinement
+import unit_filter
 from badges import Badges, may_hold
 from certificates import Authority
 from harness import *
@@ -168,7 +170,7 @@ class Takeover(Suite):
         uses_every_program(mx)
         wanted = {"smtpd", "qmgr", "trivial-rewrite", "smtp", "lmtp", "error", "discard", "local", "pipe", "bounce",
                   "anvil", "pickup", "tlsrpt", "dmarcrpt", "spawn", "virtual", "verify", "retry", "penevents", "keys",
-                  "penapi", "cyrus"}
+                  "penapi", "cyrus", "qmqpd"}
         serving = eventually(lambda: wanted <= {s["program"] for s in self.serving(mx)} and self.serving(mx),
                              lambda: mx.status())
         self.segment = glob.glob(mx.path("spool", "log", "*"))[0]
@@ -213,29 +215,49 @@ class Takeover(Suite):
 
     def test_who_takes_a_program_over_gets_no_further(self):
         with self.instance({}) as mx:
-            pids = self.prepare(mx)
-            self.assertNotEqual(queue_owner(), mail_owner())
-            (pids["maildrop"],) = children_of(pids["qmgr"])
-            for program, pid in sorted(pids.items()):
-                with self.subTest(program):
-                    with Taken(pid) as taken:
-                        got = self.try_all(mx, taken)
-                        for name in ("execve", "fork", "listen"):
-                            with self.assertRaises(Refused):
-                                taken.call(name, taken.text("/bin/true"), 0, 0)
-                    self.assertEqual(got, {
-                        "queue": program in QUEUE_BY, "spool": program in QUEUE_BY, "key": program in KEYS_BY,
-                        "shadow": False, "elsewhere": False, "memory file": False, "memory": False,
-                        "maildrop": program in MAILDROP_BY, "settings": False, "write": False, "signal": False,
-                        "trace": False,
-                        "connect": program in ANYWHERE, "data": False,
-                        "state": {name for name, owner in STATE.items() if owner == program},
-                        "tickets": program == "smtpd", "policies": program == "trivial-rewrite"})
-            # None of them noticed, and each does its work still.
-            del pids["maildrop"]
-            self.assertEqual({s["program"]: s["pid"] for s in self.serving(mx)}, pids)
-            send(mx.port, "ada@sender.example", ["who@piped.example"], mail("after"))
-            mx.wait_log(r"pipe\[\d+\]: \w+: to=<who@piped\.example>.*status=sent")
+            self.gets_no_further(mx)
+
+    def test_nor_under_what_the_unit_forbids_and_permits(self):
+        why = unit_filter.missing()
+        if why:
+            self.skipTest(why)
+        unit = "penstock.service"
+        with self.instance({}, start=False) as mx:
+            penstock = [os.path.join(BIN, "penstock"), "-c", mx.etc, "start-fg"]
+            front = subprocess.Popen([*unit_filter.bounded(unit), *penstock], preexec_fn=unit_filter.enforced(unit))
+            try:
+                mx.wait_log("all services are ready")
+                self.gets_no_further(mx)
+                for service in self.serving(mx):  # the unit's filter, and the program's own
+                    self.assertEqual(test_confinement.status_of(service["pid"])["Seccomp_filters"], "2", service)
+            finally:
+                front.terminate()
+                front.wait(timeout=60)
+
+    def gets_no_further(self, mx):
+        pids = self.prepare(mx)
+        self.assertNotEqual(queue_owner(), mail_owner())
+        (pids["maildrop"],) = children_of(pids["qmgr"])
+        for program, pid in sorted(pids.items()):
+            with self.subTest(program):
+                with Taken(pid) as taken:
+                    got = self.try_all(mx, taken)
+                    for name in ("execve", "fork", "listen"):
+                        with self.assertRaises(Refused):
+                            taken.call(name, taken.text("/bin/true"), 0, 0)
+                self.assertEqual(got, {
+                    "queue": program in QUEUE_BY, "spool": program in QUEUE_BY, "key": program in KEYS_BY,
+                    "shadow": False, "elsewhere": False, "memory file": False, "memory": False,
+                    "maildrop": program in MAILDROP_BY, "settings": False, "write": False, "signal": False,
+                    "trace": False,
+                    "connect": program in ANYWHERE, "data": False,
+                    "state": {name for name, owner in STATE.items() if owner == program},
+                    "tickets": program == "smtpd", "policies": program == "trivial-rewrite"})
+        # None of them noticed, and each does its work still.
+        del pids["maildrop"]
+        self.assertEqual({s["program"]: s["pid"] for s in self.serving(mx)}, pids)
+        send(mx.port, "ada@sender.example", ["who@piped.example"], mail("after"))
+        mx.wait_log(r"pipe\[\d+\]: \w+: to=<who@piped\.example>.*status=sent")
 
     def test_who_starts_a_command_ends_with_a_line_in_the_log(self):
         with self.instance({}) as mx:
@@ -263,6 +285,9 @@ class Takeover(Suite):
                         self.assertFalse(tried.does("ftruncate", log, 0))
                     self.assertFalse(tried.does("fallocate", log, 3, 0, 1 << 20))
                     action = taken.bytes(b"\0" * 32)
+                    self.assertFalse(tried.does("mmap", 0, 4096, 7, 0x22, -1, 0))
+                    self.assertFalse(tried.does("mprotect", taken.place, 4096, 5))
+                    self.assertFalse(tried.does("link", taken.text("/etc/hosts"), taken.text(self.open_place + "/x")))
                     self.assertFalse(tried.does("rt_sigaction", signal.SIGSYS, action, 0, 8))
                     self.assertTrue(tried.does("rt_sigaction", signal.SIGUSR2, 0, action, 8))
                     pair = taken.bytes(b"\0" * 8)
@@ -350,6 +375,14 @@ class Takeover(Suite):
                             self.assertEqual(got, wanted, (conversation, server))
                             if may:
                                 heard.add(conversation)
+                    if program == "pickup":
+                        continue
+                    # Nor is it a user who submits, where the programs' accounts are nobody else's.
+                    connection = Socket(taken, mx.path("spool", "open", "submit"))
+                    connection.say(struct.pack("<I", 1) + b"x")
+                    code = b"77 the account" if own_queue else b"65 "
+                    self.assertTrue(connection.rest().startswith(code))
+                    connection.close()
             self.assertEqual(heard, set(badges.TALKS) - {"trace"})
             # Root alone traces.
             with socket.socket(socket.AF_UNIX) as connection:
@@ -384,7 +417,8 @@ class Takeover(Suite):
             pids = self.prepare(mx)
             made, path = Badges(store), mx.path("spool", "public", "qmgr")
             forbidden = {"transport": {"transport": "piped:"}, "transport error:": {"transport": "error:5.0.0 no"},
-                         "purpose traced": {"purpose": 1}, "purpose probe": {"purpose": 2}}
+                         "purpose traced": {"purpose": 1}, "purpose probe": {"purpose": 2},
+                         "filter, which no setting names": {"filter": "piped:"}}
             with Taken(pids["smtpd"]) as taken:
                 for n, (field, values) in enumerate([*forbidden.items(), (None, {"hold": True, "tenant": "acme"})]):
                     with self.subTest(field):
@@ -396,7 +430,71 @@ class Takeover(Suite):
                                         rf"not have this: {field}\n")
                         connection.close()
             taken = lambda: [m["queue_id"] for m in mx.queue() if m["queue_id"].startswith("4bTaken")]
-            eventually(lambda: taken() == ["4bTaken4"], taken)
+            eventually(lambda: taken() == ["4bTaken5"], taken)
+
+    def bodies_of(self, pid):
+        """number -> path, of the files of the spool that the process has open."""
+        links = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        return {int(fd): path for fd, path in links.items() if "/spool/body-" in path}
+
+    def test_who_keeps_a_body_sees_and_changes_no_other_message(self):
+        large, size = ("x" * 70 + "\r\n") * 8000, 1 << 19
+        with self.instance({}) as mx:
+            (pid,) = mx.pids()["smtpd"]
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<ada@sender.example>", "250")
+                client.expect("RCPT TO:<who@discarded.example>", "250")
+                client.expect("DATA", "354")
+                client.raw(b"Subject: mine\r\n\r\n" + large.encode())
+                ((fd, kept),) = eventually(lambda: self.bodies_of(pid), "smtpd writes a body").items()
+                with Taken(pid) as taken:
+                    copy = taken.call("dup", fd)
+                    mapped = taken.call("mmap", 0, size, 3, 1, fd, 0)
+                    ends = taken.room(8)
+                    self.assertEqual(taken.call("pipe2", ends, os.O_NONBLOCK), 0)
+                    out, into = struct.unpack("<ii", taken.memory(ends, 8))
+                    self.assertGreater(taken.call("splice", fd, taken.room(8), into, 0, 65536, 2), 0)
+                client.raw(b".\r\n")
+            mx.wait_log(r"to=<who@discarded\.example>.*status=sent")
+
+            def others(count):
+                for _ in range(count):
+                    send(mx.port, "eve@sender.example", ["who@there.example"], mail("secret", large))
+                return {path for path in self.spooled(mx)}
+
+            self.assertNotIn(kept, others(20))
+            with Taken(pid) as taken:
+                room = taken.room(4096)
+                seen = taken.memory(mapped, size)
+                for at in range(0, size, 4096):
+                    self.assertEqual(taken.call("pread64", copy, room, 4096, at), 4096)
+                    seen += taken.memory(room, 4096)
+                while taken.call("read", out, room, 4096) > 0:
+                    seen += taken.memory(room, 4096)
+                self.assertIn(b"Subject: mine", seen)
+                for word in (b"secret", b"eve@sender.example"):
+                    self.assertNotIn(word, seen)
+                text = b"changed afterwards"
+                self.assertEqual(taken.call("pwrite64", copy, taken.bytes(text), len(text), 5000), len(text))
+            shown = "".join(mx.tool("pencat", m["queue_id"], check=True).stdout for m in mx.queue())
+            self.assertEqual((shown.count("Subject: secret"), "changed" in shown), (20, False))
+            # Given back, the file takes the next message; what is in the pipe is nobody's.
+            with Taken(pid) as taken:
+                self.assertGreater(taken.call("splice", copy, taken.room(8), into, 0, 65536, 2), 0)
+                taken.call("munmap", mapped, size)
+                taken.call("close", copy)
+            eventually(lambda: kept in others(1), "the file is used again")
+            with Taken(pid) as taken:
+                room, seen = taken.room(4096), b""
+                while taken.call("read", out, room, 4096) > 0:
+                    seen += taken.memory(room, 4096)
+            self.assertIn(b"Subject: mine", seen)
+            self.assertNotIn(b"secret", seen)
+
+    def spooled(self, mx):
+        """The files of the spool that messages are in."""
+        listed = mx.tool("penqueue", "--spool", "-j", check=True).stdout.splitlines()
+        return [f["path"] for f in map(json.loads, listed) if f["state"] == "in use"]
 
     def test_without_confinement_it_gets_further(self):
         with self.instance({**OFF, "queue_owner": mail_owner()}) as mx:

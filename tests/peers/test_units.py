@@ -1,7 +1,5 @@
 """The units for systemd: what they forbid, rated by systemd itself, and the mail system at work under their filters."""
 import configparser
-import ctypes
-import errno
 import os
 import pwd
 import re
@@ -10,39 +8,11 @@ import subprocess
 import tempfile
 
 from harness import *
+from unit_filter import CONF, bounded, lines, members, permitted, under_filter
 
-CONF = os.path.join(TOP, "conf")
 UNITS = ("penstock.service", "penstock@.service", "penstock-relay@.service")
 # setpriv, which does systemd's work here, is under the filter already.
 IDENTITY = {"setresuid", "setresgid", "setgroups", "setreuid", "setregid", "capset"}
-
-
-def lines(unit, name):
-    with open(os.path.join(CONF, unit)) as text:
-        return re.findall(rf"^{name}=(.*)$", text.read(), re.M)
-
-
-def members(group):
-    """The system calls of one of systemd's groups."""
-    found = set()
-    out = subprocess.run(["systemd-analyze", "syscall-filter", group], capture_output=True, text=True, check=True)
-    for word in (line.strip() for line in out.stdout.split("\n")[1:]):
-        if word.startswith("@"):
-            found |= members(word)
-        elif word and not word.startswith("#"):
-            found.add(word)
-    return found
-
-
-def permitted(unit):
-    """As systemd.exec(5) has it: the first line allows, later ones add, or take away after ~."""
-    calls = set()
-    for text in lines(unit, "SystemCallFilter"):
-        names = set()
-        for word in text.lstrip("~").split():
-            names |= members(word) if word.startswith("@") else {word}
-        calls = calls - names if text.startswith("~") else calls | names
-    return calls
 
 
 def wanted():
@@ -54,24 +24,6 @@ def wanted():
         if name not in ("kFatalCalls", "kTriedCalls"):
             calls |= set(re.findall(r'"(\w+)"', body))
     return calls
-
-
-def under_filter(calls, otherwise):
-    """For a child before exec: any other call ends the process, as systemd has it by default, or fails."""
-    library = ctypes.CDLL("libseccomp.so.2")
-    library.seccomp_init.restype = ctypes.c_void_p
-
-    def apply():
-        kill_process, allow, fail = 0x80000000, 0x7fff0000, 0x00050000
-        refused = fail | getattr(errno, otherwise[0]) if otherwise else kill_process
-        context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(refused)))
-        for name in calls | {"execve"}:
-            number = library.seccomp_syscall_resolve_name(name.encode())
-            if number >= 0:
-                assert library.seccomp_rule_add(context, ctypes.c_uint32(allow), number, 0) == 0, name
-        assert library.seccomp_load(context) == 0
-
-    return apply
 
 
 def await_log(path, pattern):
@@ -137,14 +89,12 @@ class Units(Suite):
     def test_mail_goes_through_under_the_filters_of_units_with_root(self):
         for unit in UNITS[:2]:
             # ExecReload has the unit's rights: less than root's, and master is closed to who has less.
-            rights = ",+".join(word.removeprefix("CAP_").lower() for text in lines(unit, "CapabilityBoundingSet")
-                               for word in text.split())
             with self.subTest(unit), Instance(
                     {"virtual_mailbox_maps": "static:box/"}, start=False) as mx:
                 front = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start-fg"],
                                          preexec_fn=under_filter(permitted(unit), lines(unit, "SystemCallErrorNumber")))
                 self.goes_through(front, mx.etc, mx.path("log", "mail.log"), mx.port, "someone@virtual.test.example",
-                                  reload=["setpriv", f"--bounding-set=-all,+{rights}"] if os.geteuid() == 0 else ())
+                                  reload=bounded(unit) if os.geteuid() == 0 else ())
 
     @unittest.skipIf(os.geteuid() != 0, "becomes another account")
     def test_mail_goes_through_under_the_filter_of_the_unit_without_root(self):
