@@ -43,9 +43,9 @@ struct ManagerOptions {
   bool soft_bounce = false;  // refused mail is tried again
   bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
-  /// What settings let a program name for its mail, by program. Who has no entry may name any: root.
+  /// What settings let a program name for its mail, by program. A client without an entry may name any: root.
   std::map<std::string, config::Ways, std::less<>> filters = {}, transports = {};
-  /// Whose sender may have to be rewritten (srs_forward); trivial-rewrite says whether.
+  /// The mail with a sender that may have to be rewritten (srs_forward); trivial-rewrite says whether.
   enum class Rewrites : std::uint8_t { none, forwarded, all } rewrites = Rewrites::none;
   bool verp_bounces = true;  // a notice for each recipient of a VERP message (disable_verp_bounces)
   // address_verify_concurrency_limit: look-ups, and connections of a transport, that all probes of verify have together

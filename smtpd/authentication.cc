@@ -93,7 +93,7 @@ void Authentication::begin() {
                          .receiver = policy_.settings.myhostname,
                          .now = server_.loop.clock().wall_now(),
                          .allowance = &spf_allowance_};
-  // A HELO name that is none has no record (RFC 7208 section 2.3).
+  // A HELO name that is no host name has no record (RFC 7208 section 2.3).
   helo_asked_ = mail::fully_qualified(helo_) && !mail::numeric_hostname(helo_);
   waiting_ = 1;
   if (helo_asked_) {

@@ -84,7 +84,7 @@ async::Task<Verdict> Checks::author() {
   };
   const Action action = action_for(found.disposition);
   if (action == Action::reject) co_return finish(refuse_by_dmarc(found));
-  // Who writes a message chooses servers that never answer: it waits where it would not pass without them.
+  // The author of a message may choose servers that never answer: it waits where it would not pass without them.
   if (found.withheld > found.disposition && action_for(found.withheld) != Action::none)
     co_return finish(defer_by_dmarc(found));
   if (action == Action::hold) {
