@@ -2,9 +2,10 @@
 /// The greylist: which triplets of client network, sender and recipient were seen when, and which clients came back so
 /// often that they are known. No I/O, no clock.
 ///
-/// Rules:   an unknown triplet is put off for `delay`. Who comes back after that, and within `window` of the first try,
-///          passes, and passes from then on. A triplet that was not used for `keep` is forgotten, and one that has not
-///          passed after `window`. A network that has passed `passes` times is known: it passes whatever it sends.
+/// Rules:   an unknown triplet is put off for `delay`. A triplet that comes back after that, and within `window` of the
+///          first try, passes, and passes from then on. A triplet that was not used for `keep` is forgotten, and one
+///          that has not passed after `window`. A network that has passed `passes` times is known: it passes whatever
+///          it sends.
 /// Use:     Greylist list;  list.take(key, value) for each stored record;  list.ask(question, now) → answer;
 ///          list.take_changes(most) to be written;  list.collect_some(now, 1000) now and then.
 /// Bounds:  kMostTriplets and kMostClients, as hashes of fixed size (some 30 MB). A network has at most kMostPending
@@ -14,7 +15,7 @@
 /// Cluster: other hosts' records are learnt before a question, unless knows() says that own knowledge suffices; what
 ///          they should know is in take_told(). Of two records of a triplet the one that passed counts, else the
 ///          earlier try.
-/// Lost:    records are hints: who loses them puts a client off once more.
+/// Lost:    records are hints: without them a client is put off once more.
 /// Source:  docs/greylisting.md; E. Harris, "The next step in the spam control war: greylisting" (2003).
 #include <cstdint>
 #include <optional>
@@ -53,7 +54,7 @@ class Greylist {
   bool knows(const Question& question, WallTime now) const;
   /// A record of another host.
   void learn(std::string_view key, std::string_view value, WallTime now);
-  /// Records for other hosts, since the last call; seconds: for which they hold. Nobody is told before tell_others().
+  /// Records for other hosts, since the last call; seconds: for which they hold. Nothing is sent before tell_others().
   struct Told {
     std::string key, value;
     std::int64_t seconds = 0;

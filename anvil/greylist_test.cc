@@ -1,4 +1,4 @@
-// The greylist by itself: who waits, who passes, who is known, what is forgotten, and what a flood costs.
+// The greylist by itself: which clients wait, pass and are known, what is forgotten, and what a flood costs.
 #include "anvil/greylist.h"
 
 #include <boost/test/unit_test.hpp>
@@ -39,7 +39,7 @@ struct Fixture {
       if (change.value) out.take(change.key, *change.value);
     return out;
   }
-  /// Asks the other host, after it has learnt what this one tells of the question; tells this one what follows.
+  /// Asks the other host, after it has learnt what this one sends about the question; sends this one what follows.
   std::string ask_other(const Greylist::Question& q) {
     exchange(list, other);
     std::swap(list, other);

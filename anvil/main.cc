@@ -94,7 +94,7 @@ struct Holding {
   Ledger::Holder holder;
 };
 
-/// What one smtpd tells of its clients.
+/// What one smtpd reports of its clients.
 struct ClientHolder {
   explicit ClientHolder(Server& s) : server(s), holder(s.clients.begin()) {}
   ~ClientHolder() { server.clients.end(holder); }

@@ -6,7 +6,7 @@
 ///          co_await memory.ready();   auto answer = memory.ask(question);
 ///          co_await memory.finish();                               // at the end: writes what is not written
 /// Starts:  the file is opened with the first ready(). If it cannot be opened, all is remembered until the end of the
-///          process, and `warn` is told.
+///          process, and `warn` is called.
 /// Lost:    a kill loses the last kWriteEvery: some clients are put off once more, some messages are not counted.
 /// Thread:  the loop's. Its task ends before it: finish().
 #include <functional>

@@ -61,7 +61,7 @@ Quotas::Answer Quotas::ask(const Question& q, WallTime wall) {
       answer.user = static_cast<std::uint32_t>(i);
       answer.wait = static_cast<std::uint32_t>(std::max<std::int64_t>(1, length - since(window.begin, now)));
     };
-    // The day first: who has used it up need not come back in an hour.
+    // The day first: a user who has used it up need not come back in an hour.
     if (beyond(used.day.messages, q.messages, user.messages_per_day))
       refuse(Limit::messages_per_day, used.day, kDay);
     else if (beyond(used.day.recipients, q.recipients, user.recipients_per_day))

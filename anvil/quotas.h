@@ -6,8 +6,8 @@
 /// Rules:   a question is about several users at once, and is counted for all of them or for none.
 /// Use:     as Greylist: take() stored records, ask(), take_changes(), collect_some().
 /// Bounds:  kMostUsers with names of kMostName bytes (some 20 MB). A full table replaces, of a few, the user who has
-///          sent least: strangers who invent senders do not make a busy one's count begin anew.
-/// Lost:    records are hints: who loses them counts from nothing.
+///          sent least: strangers who invent senders do not make a busy user's count begin anew.
+/// Lost:    records are hints: without them counting begins from nothing.
 /// Source:  docs/quotas.md.
 #include <array>
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace pen::anvil {
 
-/// The first letter of a key says whose it is.
+/// The first letter of a key says what the record belongs to.
 using lmdb::Change;
 inline constexpr char kTripletKind = 'g', kClientKind = 'c', kQuotaKind = 'q';
 

@@ -4,7 +4,8 @@
 /// Use:     SharedGreylist shared(loop, memory, options, prefix);  shared.start();
 ///          auto answer = co_await shared.ask(question);      // memory is ready
 /// Keys:    destdb_redis_prefix, "greylist:", kind and digest in hexadecimal. A record expires with what it says.
-/// Asked:   redis, about who would be put off by what is known here. Who passes here waits for nothing.
+/// Asked:   redis, about clients that would be put off by what is known here. A client that passes here waits for
+///          nothing.
 /// Bounds:  a question waits for destdb_redis_timeout at most; kMostUnderWay are asked about at once, further ones are
 ///          answered from what is known here.
 /// Thread:  the loop's. The memory outlives it.

@@ -4,8 +4,8 @@
 //
 //   database_waits pgsql|mysql|redis|…|poll TABLE.cf LOOKUPS AT_ONCE
 //
-// The table file is that of a table of the type; for poll that of a pgsql: table whose query has the key as '%s', of
-// which hosts, user, password and dbname are read. Printed are look-ups a second, processor time and context switches
+// The table file is that of a table of the type; for poll that of a pgsql: table with a query that has the key as '%s';
+// its hosts, user, password and dbname are read. Printed are look-ups a second, processor time and context switches
 // for each. docs/decisions/023 has figures.
 #include <fmt/core.h>
 #include <libpq-fe.h>

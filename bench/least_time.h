@@ -1,8 +1,8 @@
 #pragma once
-/// The processor time of a piece of work: the best of several rounds, which what else the machine does disturbs least.
+/// The processor time of a piece of work: the best of several rounds, which other work of the machine disturbs least.
 ///
 /// Use:    const double us = least_time(7, 1000, [&] { … }).count();
-/// Thread: that of the work, whose processor time counts alone.
+/// Thread: the one that does the work: only its processor time counts.
 #include <algorithm>
 #include <chrono>
 

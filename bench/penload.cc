@@ -441,7 +441,7 @@ void handle(const epoll_event& event) {
   if (c.state != State::dead && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) readable(c);
 }
 
-/// Closes connections whose peer has been silent for too long.
+/// Closes connections to peers that have been silent for too long.
 void give_up_silent(double t) {
   for (auto& c : connections) {
     if (c.state == State::dead || c.state == State::idle || t - c.moved < options.timeout) continue;

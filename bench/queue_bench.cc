@@ -61,7 +61,7 @@ double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long g
   return rate;
 }
 
-/// Writes the same bytes in the same groups to a file whose blocks are reserved.
+/// Writes the same bytes in the same groups to a file with reserved blocks.
 double bare_groups(const std::string& path, long messages, long group, std::size_t group_bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const auto total = static_cast<off_t>(static_cast<std::size_t>(messages / group) * group_bytes);
@@ -100,7 +100,7 @@ void measure_writer(const std::string& directory, long messages, std::size_t byt
   }
 }
 
-/// Reads a journal whose every message a start must read; measures the rate beside that of reading the same bytes.
+/// Reads a journal of messages that a start must read; measures the rate beside that of reading the same bytes.
 void measure_recovery(const std::string& directory, long megabytes) {
   testing::ManualClock clock;
   Options options = plain_options();

@@ -1,6 +1,6 @@
 // tls_bench: measures the cost of TLS for a server with one loop: processor time per handshake, how long a burst of
 // handshakes delays other sessions, memory of an idle session. The clients run in a process of their own, as does the
-// session whose answers are timed: it sends a line in clear text each millisecond.
+// session with the timed answers: it sends a line in clear text each millisecond.
 //
 //   tls_bench [HANDSHAKES] [IDLE]        prints memory, then a line per kind of handshake
 #include <fcntl.h>

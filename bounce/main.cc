@@ -192,7 +192,7 @@ Result<service::Hooks> start(service::Context& context) {
     log::warning("{}; the postmaster gets no copies", copies.error().context());
     copies = bounce::PostmasterCopies{};
   }
-  // Senders are told in any words rather than not at all.
+  // A notice in any words is better than none.
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
   auto server =

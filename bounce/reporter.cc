@@ -133,7 +133,7 @@ async::Task<ipc::bounce::Notified> Reporter::report(std::shared_ptr<Request> req
   ipc::bounce::Notified answer;
   answer.request = notify.request;
   if (iequals(notify.envelope.sender, double_bounce_)) {
-    // A delay is not a loss: nobody is told, and nothing is logged.
+    // A delay is not a loss: no notice is sent, and nothing is logged.
     if (notify.kind == ipc::bounce::Kind::failure)
       log::warning("{}: undeliverable postmaster notification discarded", id);
     answer.done = true;

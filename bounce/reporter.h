@@ -30,7 +30,7 @@ struct Request {
   ipc::Content content;
 };
 
-/// Remembers which copies the postmaster got of reports whose notice is not queued yet, so that a repeated request
+/// Remembers which copies the postmaster got of reports before their notices are queued, so that a repeated request
 /// makes no second copy. It is lost at a restart: then there may be a second copy.
 class CopiesMade {
  public:
@@ -56,7 +56,7 @@ class CopiesMade {
 
 class Reporter {
  public:
-  /// All must outlive the reporter. double_bounce: address whose mail never causes a notice.
+  /// All must outlive the reporter. double_bounce: mail from this address never causes a notice.
   Reporter(intake::Intake& intake, mail::DsnSettings settings, std::string double_bounce, PostmasterCopies copies,
            intake::OwnMail own, Random& random);
   async::Task<ipc::bounce::Notified> report(std::shared_ptr<Request> request);

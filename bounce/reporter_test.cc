@@ -51,7 +51,7 @@ class MemoryQueue final : public intake::Queue {
     co_return intake::EnqueueAnswer{refused ? intake::Enqueued::unavailable : outcome, {}};
   }
   intake::Enqueued outcome = intake::Enqueued::ok;
-  std::string refused_to;  // an address whose mail is refused
+  std::string refused_to;  // mail to this address is refused
   std::vector<Stored> stored;
 };
 

@@ -9,7 +9,7 @@
 namespace pen::cyrus {
 namespace {
 
-/// The library, or who it asks, cannot decide: nobody is to be locked out for it.
+/// The library, or the server that it asks, cannot decide: no user is to be locked out for it.
 bool is_temporary(int result) {
   switch (result) {
     case SASL_FAIL:  // saslauthd does not answer; a database cannot be opened
@@ -30,8 +30,8 @@ bool is_temporary(int result) {
 std::string end_of(const std::string& address, unsigned port) {
   return address.empty() || port == 0 ? std::string() : address + ";" + std::to_string(port);
 }
-// The library's PLAIN and LOGIN never give back the memory of a login whose name has no canonical form: an empty one,
-// or one that is longer than 1,024 bytes with its realm. So these come to nothing here.
+// The library's PLAIN and LOGIN never give back the memory of a login with a name that has no canonical form: an
+// empty one, or one that is longer than 1,024 bytes with its realm. So these come to nothing here.
 constexpr std::size_t kMaxName = 512;
 
 bool has_long_name_in_plain(const std::string& message) {

@@ -70,7 +70,7 @@ const sasl_callback_t kCallbacks[] = {{SASL_CB_GETOPT, std::bit_cast<AnyCallback
                                       {SASL_CB_LOG, std::bit_cast<AnyCallback>(&on_log), nullptr},
                                       {SASL_CB_LIST_END, nullptr, nullptr}};
 
-/// The library names what a mechanism protects from; smtpd is told what it is open to.
+/// The library names what a mechanism protects from; smtpd learns what it is open to.
 unsigned properties_of(unsigned flags) {
   using namespace sasl::property;
   unsigned out = 0;

@@ -7,7 +7,7 @@
 /// Applications: the library itself knows one for a process. Here each has its options all the same: what the library
 ///          asks for is answered with those of the application that the thread works for (Working). What plugins read
 ///          only when they are loaded (sql_…, ldapdb_…) is that of the first application that sets it; take_news()
-///          tells who else sets it otherwise.
+///          names the others that set it otherwise.
 /// Files:   only those that the caller has read: the library's own search for options is turned off.
 /// Root:    plugins are loaded with the rights of the caller. Options may be readable by root alone.
 /// Owns:    never destroyed: plugins may have threads, and the process ends without it.

@@ -23,7 +23,7 @@ using cyrus::Application;
 
 constexpr std::size_t kMostOptions = 1 << 20;  // bytes
 
-/// nullopt: there is no such file, or it cannot be read, which is told.
+/// nullopt: there is no such file, or it cannot be read, which is logged.
 std::optional<std::string> read_options(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) {
@@ -59,7 +59,7 @@ std::vector<Application> read_applications(const config::Config& config) {
   return out;
 }
 
-/// What would fail at the first login is told at the start: rights are what is usually missing.
+/// What would fail at the first login is logged at the start: mostly rights are missing.
 void look_for_obstacles(const Application& application) {
   const auto needs = config::cyrus_needs(application.options);
   const auto reach = [&](const std::string& usual, const char* option, int how) {

@@ -24,7 +24,7 @@ namespace pen::cyrus::testing {
 class Accounts {
  public:
   static const Library& library() { return *one().library_; }
-  /// Who waits there goes on: a pool of threads cannot end before.
+  /// Threads that wait there go on: their pool cannot end before.
   static void end_hanging() { one().mux_.reset(); }
 
  private:

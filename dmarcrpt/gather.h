@@ -1,9 +1,9 @@
 #pragma once
-/// Counts what DMARC said of mail, by day and by the domain whose policy it was (lib/daily_reports/days.h).
+/// Counts what DMARC said of mail, by day and by the domain of the policy (lib/daily_reports/days.h).
 ///
 /// Use:     add(days, result, wall_now);
-/// Bounds:  kMaxRows kinds of messages of a domain's day; those beyond are counted as one number, which the report
-///          tells. Texts are cut at kMaxText, signatures at kMaxSignatures.
+/// Bounds:  kMaxRows kinds of messages of a domain's day; those beyond are counted as one number in the
+///          report. Texts are cut at kMaxText, signatures at kMaxSignatures.
 /// Thread:  one. No I/O.
 /// Source:  RFC 9990.
 #include <cstdint>

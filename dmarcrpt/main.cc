@@ -47,7 +47,7 @@ class Reports : public daily_reports::Reporter<DomainDay> {
     for (const auto& record : answer.records) texts.push_back(record.data);
     co_return texts;
   }
-  /// The record as it is now: whom it names may have changed since the mail came.
+  /// The record as it is now: its addresses may have changed since the mail came.
   async::Task<Wanted> who_wants(std::string domain) override {
     const auto texts = co_await texts_at("_dmarc." + domain);
     if (!texts) co_return Wanted{};
@@ -81,7 +81,7 @@ class Reports : public daily_reports::Reporter<DomainDay> {
   std::string message(const DomainDay& day, const std::string& address) override {
     std::string compressed = daily_reports::compress(report_xml(day, from_));
     const std::uint64_t limit = limits_[address];
-    // Whoever takes no more gets the kinds of mail that are most, as many as fit.
+    // A target with a limit gets the most frequent kinds of mail, as many as fit.
     for (DomainDay less = day; limit > 0 && compressed.size() > limit && !less.rows.empty();) {
       for (std::size_t keep = less.rows.size() / 2; less.rows.size() > keep; less.rows.pop_back())
         less.beyond += less.rows.back().count;

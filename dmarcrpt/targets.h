@@ -1,5 +1,5 @@
 #pragma once
-/// Who gets the aggregate reports of a domain: the rua= of its DMARC record.
+/// The targets of a domain's aggregate reports: the rua= of its DMARC record.
 ///
 /// Use:     for (const Rua& rua : read_rua(record.rua))
 ///            if (is_outside(rua.address, "a.example", suffixes)) … consents(texts_at(consent_name(…))) …

@@ -1,6 +1,6 @@
 // Requests to the process that is root, from any bytes: no crash; what the policy does not refuse is no account that it
 // must not be, and no connection but where commands serve them; of jobs no other command or place than the service's
-// passes; what is told of a command's end is nothing that it cannot be; and what is asked as a table is one path.
+// passes; what is reported of a command's end is possible; and what is asked as a table is one path.
 #include <cstdlib>
 
 #include "lib/mailbox/policy.h"

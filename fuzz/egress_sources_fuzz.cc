@@ -1,5 +1,5 @@
-/// The file of sources, from who may write it but mistypes: what was read and is written again is read alike, and a
-/// pool's order has its members.
+/// The file of sources, from an author who may write it but mistypes: what was read and is written again is read
+/// alike, and a pool's order has its members.
 #include <cstddef>
 #include <cstdint>
 #include <string>

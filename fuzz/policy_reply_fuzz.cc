@@ -1,4 +1,4 @@
-/// Policy servers and those they are told of: a reply of any bytes gives one bounded action or an error, and no value
+/// Policy servers: a reply of any bytes gives one bounded action or an error, and no value
 /// in a request can add a line to it.
 ///
 /// Input: lines of a reply; the same bytes as values of a request.

@@ -1,6 +1,6 @@
 /// What a SOCKS5 proxy says, whole and byte by byte: the same end, and no more is taken than replies have.
 ///
-/// Input: a byte whose bits choose kind, login and family, then the proxy's bytes.
+/// Input: a byte with bits that choose kind, login and family, then the proxy's bytes.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -17,7 +17,7 @@ using Channel = ipc::Channel<ipc::keys::ToKeys, ipc::keys::FromKeys>;
 
 // Signing goes on so long before others have their turn, and answers leave.
 constexpr milliseconds kTurn{1};
-// Replaced, it serves whoever is connected until nobody has asked for kQuiet.
+// Replaced, it serves the connected clients until none has asked for kQuiet.
 constexpr seconds kQuiet{1}, kLongestRest{10};
 
 struct Server {
@@ -89,9 +89,9 @@ std::vector<std::string> status(const Server& s) {
                       s.signed_by[0], s.signed_by[1], s.signed_by[2], s.refused, s.listed, s.found)};
 }
 
-/// At a reload who asks goes to the next process, which has the new keys. It may lack an old one: a handshake that has
-/// shown the certificate must have its signature from here, so nobody is sent away before a second without a question.
-/// At a stop the others finish what they have in hand, and are served until they end.
+/// At a reload new clients go to the next process, which has the new keys. It may lack an old one: a handshake that has
+/// shown the certificate must have its signature from here, so no client is sent away before a second without a
+/// question. At a stop the others finish what they have in hand, and are served until they end.
 async::Task<void> drain(std::shared_ptr<Server> server, service::Context* context) {
   const SteadyTime last = server->loop->now() + kLongestRest;
   SteadyTime quiet = server->loop->now() + kQuiet;
@@ -103,7 +103,7 @@ async::Task<void> drain(std::shared_ptr<Server> server, service::Context* contex
   (void)co_await context->sessions().drained();
 }
 
-/// Keys that cannot be used are told, and end nothing.
+/// Keys that cannot be used are logged, and end nothing.
 Result<void> look(service::Context& context) {
   const Server server(context.config());
   return {};

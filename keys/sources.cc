@@ -199,7 +199,7 @@ void Sources::load(Vault& vault, Signer& signer) {
   auto& errors = errors_[static_cast<std::size_t>(Use::dkim)];
   if (const auto listable = signer.signing->listable(); !listable || !*listable) {
     if (listable)
-      errors[whole] = "";  // who signs reads them
+      errors[whole] = "";  // the signer reads them
     else
       wrong(Use::dkim, dkim_name(signer.table, "?", "", ""), listable.error().message());
     return;

@@ -52,7 +52,7 @@ struct Rig {
     for (auto& held : page.keys) out[held.name] = held;
     return out;
   }
-  /// Puts another file in its place, as whoever renews certificates does.
+  /// Puts another file in its place, as programs that renew certificates do.
   void replace(const std::string& path, std::string_view text) const {
     std::ofstream(path + ".new") << text;
     std::filesystem::rename(path + ".new", path);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_pair_is_read_and_a_broken_one_is_not_used) {
   BOOST_TEST(held.error == key + " is not the key of the certificate in " + cert);
   BOOST_TEST(sources->take_news().size() == 1U);
   BOOST_TEST(list(Use::server).at(name).error == held.error);
-  BOOST_TEST(sources->take_news().empty());  // told once
+  BOOST_TEST(sources->take_news().empty());  // reported once
   replace(cert, "broken\n");
   BOOST_TEST(list(Use::server).at(name).error == cert + ": no certificate in it");
   BOOST_TEST(sources->take_news().size() == 1U);
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(dkim_keys_are_those_of_the_table) {
   held = list(Use::dkim);
   BOOST_TEST(held.size() == 1U);
   BOOST_TEST(held.contains(dkim_name(table, "c", "example.org", "s3")));
-  // With % nobody can list it: who signs reads it.
+  // With % it cannot be listed: the signer reads it.
   clock.advance(seconds(2));
   replace(table, "c %:s3:" + one + "\n");
   held = list(Use::dkim);

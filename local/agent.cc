@@ -125,7 +125,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
     co_return co_await tell_owner(message, std::move(recipient), *std::move(owner), std::move(loop));
   }
   auto work = [shared = shared_, address = recipient.address] { return expand_name(*shared, address); };
-  // An alias whose :include: file hangs leaves threads for others.
+  // An alias with an :include: file that hangs leaves threads for others.
   const std::string name = name_of(recipient, shared_->rules);
   if (!co_await lookup_turns_.take(name, {.deadline = loop_.now() + shared_->rules.patience}))
     co_return deferred(
@@ -265,11 +265,11 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
     co_return co_await send_on(message, recipient, std::move(group), {}, {});
   }
   if (!out.pass_to.empty()) {
-    // Aliases are already expanded: the transport must learn whose mailbox is meant.
+    // Aliases are already expanded: the transport must learn which mailbox is meant.
     Group group{sender, {user_address(user, shared_->rules, recipient.address)}};
     co_return co_await send_on(message, recipient, std::move(group), {}, std::move(out.pass_to));
   }
-  // The list that led to the user is told of failures, unless a list further on has its own owner.
+  // The owner of the list that led to the user gets the failures, unless a list further on has its own owner.
   const auto keep = [&](std::string& own) {
     if (own.empty()) own = sender;
   };

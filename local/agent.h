@@ -7,7 +7,7 @@
 ///          in the queue again. Mail for several addresses is queued again as a new message, so that each recipient
 ///          succeeds or fails alone. Deliveries that can only be made here are made once each: Progress remembers the
 ///          finished ones while others are retried.
-/// Lists:   mail for an alias with an owner- alias is sent on with the owner as sender, and the owner is told of
+/// Lists:   mail for an alias with an owner- alias is sent on with the owner as sender, and the owner hears of
 ///          failures here. The poster's ENVID, RET, NOTIFY and ORCPT end here; for the poster the list's acceptance
 ///          is the delivery.
 /// Thread:  the loop's; look-ups and deliveries block on the handler pool, one thread each.

@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
     BOOST_TEST(told.recipients[0].address == name);
     BOOST_TEST(told.recipients[0].notify == 0);
   }
-  // The failure is not settled until the owner can be told.
+  // The failure is not settled until the notice to the owner can be sent.
   outbox.broken = true;
   BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
   outbox.broken = false;

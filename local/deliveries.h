@@ -66,7 +66,7 @@ mail::DeliveryStatus expansion_trouble(const Error& e);
 /// The rules for expanding what a recipient with this address leads to.
 ExpandRules expansion_rules(const Rules& rules, const std::string& address);
 
-/// The address of a user to whom a recipient leads: the recipient's own user in the recipient's domain, a user whom an
+/// The address of a user that a recipient leads to: the recipient's own user in the recipient's domain, a user that an
 /// alias names in myorigin, which completes the names in aliases. user: external form, with extension.
 std::string user_address(const std::string& user, const Rules& rules, const std::string& recipient);
 

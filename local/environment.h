@@ -18,7 +18,7 @@ struct CommandFacts {
   std::string sender;                         // an owner- alias has replaced it
   std::string user, extension;                // of the local part; for a command in a forward file: the file's user
   char delimiter = '\0';                      // the one in the address, else the first of recipient_delimiter
-  const mailbox::Account* account = nullptr;  // with whose rights the command runs; nullptr: default_privs
+  const mailbox::Account* account = nullptr;  // the command runs with its rights; nullptr: with those of default_privs
 };
 
 /// The values for command_execution_directory, forward_path and luser_relay.

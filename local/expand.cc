@@ -110,8 +110,8 @@ class Walk {
     std::string name, domain, sender;
   };
 
-  /// True: an alias names a user whose mail is, or may be, routed elsewhere. It is sent on and routed then. The name
-  /// being expanded has been routed already.
+  /// True: an alias names a user, and the mail of that user is, or may be, routed elsewhere. It is sent on and routed
+  /// then. The name being expanded has been routed already.
   bool elsewhere(const User& user) const {
     if (!out_.aliased || !lookups_.ours) return false;
     const auto here = ours(user.name + "@" + user.domain);

@@ -74,7 +74,7 @@ struct Direct {
   enum class Kind { user, mailbox, command, file, refused };
   Kind kind = Kind::user;
   std::string text;            // user, with extension; command; path; why there is no delivery
-  std::optional<uid_t> owner;  // for command and file: whose rights; nullopt: default_privs
+  std::optional<uid_t> owner;  // for command and file: the account with the rights; nullopt: default_privs
   std::string sender;          // the owner- alias, "": the message's own
   // The user of the forward file; it counts before owner, because accounts may share a uid.
   std::string account = {};
@@ -103,7 +103,7 @@ struct Expansion {
 /// LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
-/// The owner- alias that is told of failures for a name, as expand() finds it for the destinations; "": the sender.
+/// The owner- alias that gets failures for a name, as expand() finds it for the destinations; "": the sender.
 /// Errors: those of the look-ups.
 Result<std::string> list_owner(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
@@ -113,7 +113,7 @@ struct ForwardFile {
   std::string user;
   uid_t uid = 0;
   std::string extension;  // "+lists": what the file's name left out
-  // Addresses in the message's Delivered-To fields, whoever wrote them, and the recipient's.
+  // Addresses in all Delivered-To fields of the message, our own or not, and the recipient's.
   std::vector<std::string> been = {};
 };
 /// Expands the content of a forward file. An address that leads back to the user is a Direct of kind user or mailbox;

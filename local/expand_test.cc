@@ -50,7 +50,7 @@ struct Aliases {
   bool routes_broken = false;
 };
 
-/// Users whose mail is delivered here, to mailbox or forward file; "\\bob" if the forward file is ignored.
+/// Users with mail that is delivered here, to mailbox or forward file; "\\bob" if the forward file is ignored.
 Names here(const Expansion& e) {
   Names out;
   if (e.only_user) out.push_back(*e.only_user);

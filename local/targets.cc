@@ -257,7 +257,7 @@ class ListReader {
   std::size_t at_ = 0;
   std::size_t decided_at_ = 0;  // the decision holds for brackets_ up to here; 0: not decided
   bool brackets_ = false;
-  std::vector<std::string> words_;  // words read whose kind is not known yet
+  std::vector<std::string> words_;  // words that were read, of a kind not known yet
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 #pragma once
 /// Makes the badges of programs (lib/ipc/badges.h).
 ///
-/// Use:     BadgeMaker maker(BadgeMaker::new_secret());     // or that of the former master, whose programs go on
+/// Use:     BadgeMaker maker(BadgeMaker::new_secret());     // or that of the former master, if its programs go on
 ///          ipc::Badges badges = maker.badges_for(service, all, true);
 /// Form:    a badge is HMAC-SHA256 of the secret over the label of the service that it is shown to, a NUL, and the name
 ///          of the program that shows it. So a program that was started before a reload, an upgrade or the death of
 ///          master has the badges that it would be given now.
-/// Secret:  master's alone. Programs are given badges, of which none leads to another.
+/// Secret:  master's alone. Programs get badges, and no badge leads to another.
 /// Pure; any thread.
 #include <string>
 #include <vector>

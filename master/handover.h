@@ -34,7 +34,7 @@ inline std::string_view describe(HandoverError e) {
   return "?";
 }
 
-/// Names of descriptors of which there is one. The first goes through an execve() alone: who dies loses it.
+/// Names of descriptors of which there is one. The first goes through an execve() alone: a master that dies loses it.
 inline constexpr const char* kMasterLock = "master";
 inline constexpr const char* kProgramsLock = "lock";
 inline constexpr const char* kState = "state";
@@ -61,9 +61,9 @@ struct Handover {
     std::vector<Program> programs;
   };
 
-  std::string version;    // of who wrote it
+  std::string version;    // of its writer
   std::string directory;  // of its configuration
-  pid_t master = -1;      // who wrote it
+  pid_t master = -1;      // its writer
   std::int64_t started = 0;
   unsigned log_round = 0, log_opened = 0, upgrades = 0;
   std::string upgrade_from;  // while one is under way

@@ -63,7 +63,7 @@ enum Taken : std::uint8_t {
   was_ours,    // renewed
   left_absent
 };
-/// Answers with a Taken and a text. ARGV: token, milliseconds, whether it is taken where there is none.
+/// Answers with a Taken and a text. ARGV: token, milliseconds, whether it is taken if there is no lease.
 constexpr const char* kTake =
     "local v=redis.call('GET',KEYS[1]) if not v and ARGV[3]=='0' then return {4,''} end "
     "if not v or v=='free' then redis.call('SET',KEYS[1],ARGV[1],'PX',ARGV[2]) if v then return {2,''} end "

@@ -49,7 +49,7 @@ struct Command {
   bool help = false;
 };
 
-/// Tells who started us how it went, once.
+/// Reports to the program that started us how it went, once.
 void report(Command& command, const std::string& text) {
   if (command.report < 0) return;
   const ssize_t n = ::write(command.report, text.data(), text.size());
@@ -66,7 +66,7 @@ int refuse(Command& command, int status, const std::string& why) {
 struct Master {
   async::Loop loop;
   std::string directory;
-  master::Notifier manager{"", microseconds(0)};  // who started us, if it is systemd or speaks as it does
+  master::Notifier manager{"", microseconds(0)};  // our starter, if it is systemd or speaks as it does
   master::Keeper keeper{manager};
   std::unique_ptr<master::Supervisor> supervisor;
   service::Locks locks;
@@ -95,7 +95,7 @@ void arm_watchdog(Master& m) {
 
 async::Task<void> report_readiness(Master* m, Command* command) {
   auto ready = co_await m->supervisor->all_ready({.deadline = m->loop.now() + kReadyTime});
-  m->supervisor->write_status();  // whoever is told now may look at it
+  m->supervisor->write_status();  // a program that hears of it now may look at it
   if (ready) {
     log::info("all services are ready");
     report(*command, "ok");
@@ -388,7 +388,7 @@ int main(int argc, char** argv) {
   auto manager = master::Notifier::from_environment();
   master::Inherited inherited = master::inherit(command.adopt, master::take_kept_descriptors());
   const bool becomes = command.adopt >= 0;
-  // Who became this version takes the mail system back where it cannot go on.
+  // The former version, which became this one, takes the mail system back if this one cannot go on.
   const auto give_up = [&](int status, const std::string& why) {
     if (!becomes) return refuse(command, status, why);
     log::error("upgrade: {}", why);
@@ -466,7 +466,7 @@ int main(int argc, char** argv) {
   }
   if (upgraded && command.former >= 0) ::close(command.former);
   master::let_signals_in();
-  m.loop.post([&m] { m.supervisor->collect(); });  // who ended between the versions
+  m.loop.post([&m] { m.supervisor->collect(); });  // programs that ended between the versions
   m.loop.hold();
   m.loop.run();
   log::info("stopped");

@@ -82,7 +82,7 @@ Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
     header->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  // Words do not wait: a service manager whose socket is full gets the next ones. A descriptor is sent once.
+  // Words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once.
   if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0)
     return fail_errno("NOTIFY_SOCKET=" + address_);
   return {};

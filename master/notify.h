@@ -1,5 +1,5 @@
 #pragma once
-/// Tells the service manager that started master how it goes: systemd's notification protocol, one datagram a message;
+/// Reports to the service manager that started master: systemd's notification protocol, one datagram a message;
 /// and leaves descriptors with it that outlive master.
 ///
 /// Use:     Notifier notifier = Notifier::from_environment();

@@ -6,7 +6,7 @@
 ///          it meanwhile, and an owner that is right means that all is done: what is killed in between goes on with the
 ///          next start, in either direction.
 /// Files:   regular ones, through descriptors that lead to the file itself. What has a second name, belongs to root or
-///          is no regular file stays as it is, and is told: the queue manager does not take it.
+///          is no regular file stays as it is, and is reported: the queue manager does not take it.
 /// Not:     a process of the former account that has a file open keeps it open.
 /// Thread:  before any is started. Blocks: some microseconds a file.
 #include <functional>

@@ -24,10 +24,10 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-/// The directory of a Unix socket, and the peer check in every program, decide who may connect to it. The socket's
-/// mode comes from the umask, because chmod() by name might reach another file. The socket is created as mail_owner,
-/// unless mail_owner cannot reach the directory (then all programs are root's, the directory's parent is root's, and
-/// bind() follows no link).
+/// The directory of a Unix socket, and the peer check in every program, decide which accounts may connect to it. The
+/// socket's mode comes from the umask, because chmod() by name might reach another file. The socket is created as
+/// mail_owner, unless mail_owner cannot reach the directory (then all programs are root's, the directory's parent is
+/// root's, and bind() follows no link).
 Result<Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
   if (!address.is_unix()) return async::listen_on(address);
   const mode_t before = ::umask(0111);
@@ -402,7 +402,7 @@ Result<void> prepare_directories(const config::Config& config, Programs programs
   if (root) {
     Maker maker(settings, owners, told);
     PEN_TRY(maker.queue_directory(top, settings.spool_directory));
-    // The queue log last: by its owner programs and tools know as whom they are to work (service::owners()).
+    // The queue log last: from its owner programs and tools learn the account that they work with (service::owners()).
     PEN_TRY(maker.queue_directory(top, settings.queue_log_directory));
   } else {
     for (const auto& directory : {settings.queue_log_directory, settings.spool_directory})

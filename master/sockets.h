@@ -3,7 +3,7 @@
 /// connection is refused; and the directories for the sockets and the queue.
 ///
 /// Overlap: a reload may exchange "all interfaces" for one address, or the other way round. Both sockets are then open
-///          at once for a moment, which the kernel permits to who asks for it (SO_REUSEPORT); nobody else gets in.
+///          at once for a moment, which the kernel permits on request (SO_REUSEPORT); no other program gets in.
 /// Trust:   queue_directory, pid/ below it and data_directory belong to root. Where the queue has an account of its
 ///          own, so do the directories of sockets; the queue is queue_owner's, the rest mail_owner's. Where
 ///          somebody else may have made a name, root opens no file, follows no link and changes no mode or owner:

@@ -107,7 +107,7 @@ Said listen_to(const std::string& path, const std::vector<std::string>& argument
     if (said.text.size() < kMostWords) said.text.append(part, static_cast<std::size_t>(n));
   }
   if (pid > 0) {
-    // The end of its output comes before its own: who has ended does not hear the signal.
+    // The end of its output comes before its own: a process that has ended does not hear the signal.
     int status = 0;
     if (said.text.empty()) ::kill(pid, SIGKILL);
     if (::waitpid(pid, &status, 0) == pid && WIFEXITED(status)) said.status = WEXITSTATUS(status);

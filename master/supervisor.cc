@@ -27,7 +27,7 @@ using async::Stream;
 using async::Task;
 
 namespace {
-// Of one process, in the log: who was taken over may say as many as it likes.
+// Of one process, in the log: one that an attacker has taken over may report without end.
 constexpr unsigned kViolationsTold = 20;
 // More than InForce::text() has.
 constexpr std::size_t kMaxConfined = 100;
@@ -157,7 +157,7 @@ Result<void> Supervisor::make_pages(const std::vector<service::Planned>& service
   return {};
 }
 
-// Tells the serving process to finish; starts no successor.
+// Asks the serving process to finish; starts no successor.
 void Supervisor::retire(Service& s) {
   s.tasks = std::make_unique<async::Gate>(loop_);
   s.start_timer.reset();
@@ -318,7 +318,7 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
   }
 }
 
-// Its end is told by a signal, which may be heard before what it said last.
+// A signal reports its end, perhaps before its last words are read.
 void Supervisor::hear_last_words(Service& s, Process& p) {
   note_words(s, p, p.status->buffered());
   char text[service::kMaxWord];
@@ -338,7 +338,7 @@ void Supervisor::note_words(Service& s, Process& p, std::string_view words) {
   }
   const auto at = words.find(confine::kViolation);
   if (at == std::string_view::npos || p.violations++ >= kViolationsTold) return;
-  // Who was taken over may write what it likes there; what its own handler writes is a name and a number.
+  // A program that an attacker has taken over may write anything there; its own handler writes a name and a number.
   const auto told = confine::told_violation(words.substr(at));
   log::warning("service {}: {} pid {} made a system call that it must not make: {}", s.plan.label, s.plan.program,
                p.pid, told ? *told : "what it tells of it is no system call");

@@ -62,7 +62,7 @@ class Supervisor {
   void upgrade_ends(bool good, const std::string& line);
   bool upgrading() const { return upgrade_.under_way; }
   /// Replaces every program that runs by what its file is now, one service after the other. Returns the services
-  /// whose old program was kept, or that do not serve. patience: for each program.
+  /// that kept their old program, or do not serve. patience: for each program.
   async::Task<std::vector<std::string>> replace_programs(milliseconds patience);
 
   /// Of the lease on the queue: for the next master, and its page (-1: none) for qmgr.
@@ -137,7 +137,7 @@ class Supervisor {
   std::string program_directory_, config_directory_;
   service::HelperLink helper_;
   std::vector<std::string> environment_;
-  // Without root every program is its user's, who may do all that they may.
+  // Without root every program is the user's, who may do all that programs may.
   std::optional<BadgeMaker> badges_;
   seconds stop_drain_time_{5};
   WallTime started_at_;
@@ -154,7 +154,7 @@ class Supervisor {
     bool under_way = false, good = false, became = false;  // became: master is the new version
     std::string from, to;
     std::vector<std::string> lines;
-    bool former_unbadged = false;  // of a version whose programs have no badges
+    bool former_unbadged = false;  // of a version in which programs have no badges
   } upgrade_;
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<service::Planned> planned_;  // all of the configuration

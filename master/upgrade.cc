@@ -144,7 +144,7 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
       // In the same process some may be of one that died before it.
       const bool child = is_child(program.pid);
       Fd process = child ? Fd() : Fd(static_cast<int>(::syscall(SYS_pidfd_open, program.pid, 0)));
-      // Looked at after the process was opened: whose socket is open then is who has the number.
+      // Looked at after the process was opened: the process with the open socket then has that number.
       if (!socket || (!child && (!process || !open_at_the_other_end(socket.get())))) {
         keeper_.forget(program.fd);
         continue;

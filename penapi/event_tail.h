@@ -1,5 +1,5 @@
 #pragma once
-/// The last events of the mail system, as penevents tells them at public/event-stream (docs/events.md).
+/// The last events of the mail system, as penevents sends them at public/event-stream (docs/events.md).
 ///
 /// Use:     EventTail tail(loop, path);  tail.start();
 ///          for (const auto& e : tail.recent()) … e.line …;   co_await tail.wait(after, until)

@@ -48,7 +48,7 @@ struct Point {
 
 class History {
  public:
-  /// True: the ranges whose bits are set have a new point.
+  /// Returns bits: each range with its bit set has a new point.
   unsigned add(const Reading& reading, WallTime now);
   const std::deque<Point>& points(Range range) const { return series_[static_cast<std::size_t>(range)].points; }
 

@@ -1,4 +1,4 @@
-// What pensuper and pendest do, for whoever has a token. Each order is in the log.
+// What pensuper and pendest do, for clients with a token. Each order is in the log.
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
@@ -39,7 +39,7 @@ std::string_view word_of(Verb verb) {
   }
 }
 
-/// An order that has no answer. Who was not greeted has not given it.
+/// An order that has no answer. A client that was not greeted has not given it.
 Response unanswered(const Error& error) {
   if (error.is_errno(ETIMEDOUT) || error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT))
     return failure(503, "the queue manager does not answer, nothing was done: " + error.message());

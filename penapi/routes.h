@@ -1,5 +1,5 @@
 #pragma once
-/// The routes of penapi: what there is, who may ask, who answers.
+/// The routes of penapi: what there is, which clients may ask, what answers.
 ///
 /// Use:     const Match match = find_route(request);
 /// docs/api.md and conf/penapi-openapi.json describe each row; a test compares them with this table.
@@ -16,13 +16,13 @@ namespace pen::api {
 
 class Server;
 
-/// Who may ask: everybody; whoever may read (docs/api.md, "Who may ask"); who has a token.
+/// The clients that may ask: all; those that may read (docs/api.md, "Who may ask"); those with a token.
 enum class Access : std::uint8_t { open, read, order };
 
 struct Call {
   const Request& request;
   std::string argument;  // of the {…} in the pattern
-  std::string by = {};   // who gives the order, in the words of its event
+  std::string by = {};   // the user who gives the order, in the words of its event
 };
 using Handler = async::Task<Response> (*)(Server& server, Call call);
 

@@ -46,7 +46,7 @@ bool was_closed(const Error& error) {
   return error.is(async::WaitError::closed) || error.is_errno(EPIPE) || error.is_errno(ECONNRESET);
 }
 
-/// One request and its answers over a connection of its own, whose end tells qmgr that no more is wanted.
+/// One request and its answers over a connection of its own; its end tells qmgr that no more is wanted.
 template <class From, class To, class Done>
 Task<Result<std::optional<Done>>> converse(async::Loop& loop, std::string path, std::string_view conversation,
                                            To request, std::function<bool(From&)> see, seconds patience,
@@ -136,7 +136,7 @@ Task<void> Server::serve(async::Stream stream) {
 }
 
 namespace {
-/// Who is at the other end.
+/// The peer at the other end.
 std::string peer_of(const async::Stream& stream, bool local) {
   if (local) {
     const auto who = async::peer_credentials(stream.fd());
@@ -167,7 +167,7 @@ Task<bool> Server::serve_request(async::Stream& stream, Place place, bool first)
 
 Task<std::expected<Request, Refusal>> Server::read_request(async::Stream& stream, Place place, bool first_of_all,
                                                            bool& quiet_end) {
-  // Who was accepted just before a reload has asked this process, and would hear nothing.
+  // A client that was accepted just before a reload has asked this process, and would hear nothing.
   Until until{.deadline = loop.now() + config.settings().penapi_timeout,
               .cancel = first_of_all ? nullptr : options_.draining};
   RequestHead head;

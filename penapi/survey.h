@@ -74,7 +74,7 @@ struct RateLimit {
 struct QueueView {
   WallTime looked{};  // none: not yet
   std::array<QueueState, kPlaces> states;
-  WallTime untried{};  // arrival of the oldest message whose first try is not over; none: there is none
+  WallTime untried{};  // arrival of the oldest message that is still in its first try; none: there is none
   WallTime due{};      // since when the one that waits longest for a try that is due does; none: none waits
   std::vector<DestinationFigures> destinations;
   DestinationFigures other;

@@ -21,8 +21,8 @@ class Tokens {
   static Result<Tokens> read(const std::string& path);
   static Result<Tokens> parse(std::string_view text, const std::string& path);
   bool empty() const { return tokens_.empty(); }
-  /// The line of the token in an Authorization field: "Bearer TOKEN". nullopt: it is none. Takes the same time whatever
-  /// is right in a wrong one.
+  /// The line of the token in an Authorization field: "Bearer TOKEN". nullopt: it is no token of ours. Takes the same
+  /// time whatever is right in a wrong one.
   std::optional<int> permit(std::string_view authorization) const;
 
  private:

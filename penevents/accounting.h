@@ -2,7 +2,7 @@
 /// Deliveries, bounces and deferrals as CSV with the columns of PowerMTA's accounting file, which deliverability tools
 /// read.
 ///
-/// Use:     if (auto line = accounting_line(event)) file.append(*line);        // of other events there is none
+/// Use:     if (auto line = accounting_line(event)) file.append(*line);        // other events have none
 /// Form:    RFC 4180, except that lines end with LF; line ends within a value become blanks.
 /// Pure; any thread.
 #include <optional>

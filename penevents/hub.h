@@ -26,7 +26,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
  public:
   static constexpr std::size_t kMaxHooks = 32;
 
-  /// Of what it is told by. Errors: what open() cannot use.
+  /// Checks the settings. Errors: what open() cannot use.
   static Result<void> check(const config::Settings& settings);
   static Result<std::shared_ptr<Hub>> open(service::Context& context, std::string secret);
   /// Begins the tasks that send and tidy.
@@ -55,7 +55,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
     std::string_view program, service;
     std::uint64_t pid;
   };
-  /// What a program told at once; the events' texts lie in it.
+  /// What a program sent at once; the events' texts lie in it.
   struct Frame {
     std::string events, program, service;
     std::uint64_t pid = 0;

@@ -15,7 +15,7 @@ namespace {
 using events::Field;
 using events::Kind;
 
-/// How many bytes the first character has; 0: it is none.
+/// How many bytes the first character has; 0: it is no character.
 std::size_t character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const unsigned first = byte(0);

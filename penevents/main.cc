@@ -41,7 +41,7 @@ Result<std::string> read_secret(const std::string& path) {
   return secret;
 }
 
-/// program: who tells; empty: it did not show who it is.
+/// program: the client; empty: it did not show a badge.
 async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, Channel channel, std::string program) {
   for (;;) {
     PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());

@@ -7,9 +7,9 @@
 /// Promise: a file is removed only after qmgr said that its message is on stable storage, under the queue id that
 ///          pendrop chose. So a crash loses nothing, and a file taken again gives one message (docs/submission.md
 ///          says how long qmgr remembers). A file of another version of the suite stays. A file that is no message
-///          goes to the corrupt directory with a warning; so does one whose owner may not submit it (pendrop asked
-///          already, but under its caller's hands). So does a message that the queue will never take, once a
-///          notice with its header is on its way to the sender: one notice, whose queue id is derived from the
+///          goes to the corrupt directory with a warning; so does one with an owner who may not submit it (pendrop
+///          asked already, but under its caller's hands). So does a message that the queue will never take, once a
+///          notice with its header is on its way to the sender: one notice, with a queue id derived from the
 ///          message's.
 /// Bounds:  at_once messages in hand, each with at most Body::kDrainAt bytes; the names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
@@ -80,7 +80,7 @@ class Collector {
   /// Leaves a file that this process must not take, and does not look at it again.
   void leave(const std::string& name, std::string_view why);
   void put_off(const std::string& name, std::string_view why);
-  /// Whose message it is, as its tenant: by the account that handed it in, and by its sender.
+  /// The tenant of a message: by the account that handed it in, and by its sender.
   async::Task<Result<std::string>> tenant_of(uid_t uid, std::string sender);
 
   async::Loop& loop_;

@@ -97,7 +97,7 @@ Result<intake::Settings> intake_settings(const config::Settings& s, std::shared_
   PEN_TRY_ASSIGN(auto out, intake::from_settings(s, std::move(keys)));
   out.message_size_limit = 0;  // the collector keeps it: a notice about a message may be larger
   out.detect_smtputf8 = intake::detects_smtputf8(s, "sendmail");
-  // All of them, as a border may (RFC 8601 section 5): to whom a field belongs is in its value, which comes later.
+  // All of them, as a border may (RFC 8601 section 5): the owner of a field is named in its value, which comes later.
   if (drops_results(s)) out.drop_fields.emplace_back("Authentication-Results");
   return out;
 }

@@ -6,8 +6,8 @@
 ///          content with lengths before them, a length of 0. Answer: one line, a code of sysexits.h, a blank, and the
 ///          queue id or why not. "0" means that the message is on stable storage in maildrop; Collector takes it from
 ///          there as it takes what pendrop leaves.
-/// Who:     the kernel's word (SO_PEERCRED). The same questions are asked as by pendrop: who may submit, with which
-///          sender, how much. Nothing that the client says names a user. An account whose processes are programs of
+/// User:    the kernel's word (SO_PEERCRED). It checks what pendrop checks: which users may submit, with which sender,
+///          how much. Nothing that the client says names a user. An account whose processes are programs of
 ///          the mail system alone submits nothing: they hand in mail as the table of who may talk to whom says.
 /// Bounds:  kMost connections, kMostOfOne of one user (root as well); kIdle between two pieces, kWhole in all.
 /// Use:     context.serve([…](auto accepted) { return SubmitServer::serve(server, std::move(accepted.stream)); });

@@ -2,7 +2,7 @@
 /// The messages that are being worked on, bounded in number and bytes, and as many of their bodies as memory is for.
 ///
 /// State:   the messages by number and by queue id, the bytes they take, the bodies kept (oldest first), the messages
-///          whose envelopes are unpacked, and how many places are promised to new mail that is not durable yet.
+///          with unpacked envelopes, and how many places are promised to new mail that is not durable yet.
 /// Use:     add() after QueueLog::Work::start(), remove() after what ends the work; body_of() for the content of a
 ///          job or a report; pack() between two events.
 /// Bounds:  has_room() says whether another message may come; bodies beyond ManagerOptions::body_bytes are dropped and

@@ -67,7 +67,7 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   Active& m = active_.add(std::move(owned));
   const auto left = m.remaining.count();
   const std::string& tenant = m.envelope().tenant;
-  // A probe is asked by somebody who waits for the answer.
+  // A probe is asked for by a client that waits for the answer.
   const bool waits = !hold && !mail::is_probe(m.envelope().purpose) && !m.owes() && active_.tenants().full(tenant);
   if (waits) {
     m.parked = m.waits_for_share = true;

@@ -35,15 +35,15 @@ class Admission {
     no_space,    // in a second
   };
   Begun begun(const std::string& queue_id, Result<void> started) const;
-  /// The message of a version whose work has begun. nullptr: it cannot be read, and is on hold now.
+  /// The message of a version with work begun. nullptr: it cannot be read, and is on hold now.
   std::unique_ptr<Active> read(queue_log::Stored&& stored) const;
-  /// Takes it in. A message that came in for the hold log ends there at once; one whose tenant has its share of the
-  /// active set goes to a retry log at once (tenant_shares.h).
+  /// Takes it in. A message that came in for the hold log ends there at once; one of a tenant that has its share of
+  /// the active set goes to a retry log at once (tenant_shares.h).
   Active& admit(std::unique_ptr<Active> message);
 
   /// Takes in one that waited for its tenant's share, where there is room by now. False: there is none.
   bool admit_waiting();
-  /// It can be tried: somebody's waits, and nothing keeps it.
+  /// It can be tried: some tenant's message waits, and nothing keeps it.
   bool any_waiting() const { return active_.tenants().any_ready() && around_.clock.now() >= waiting_until_; }
   SteadyTime waiting_until() const { return active_.tenants().any_ready() ? waiting_until_ : kNever; }
   void commit_came() { waiting_until_ = {}; }

@@ -1,4 +1,4 @@
-/// Who may come into the active set, and in what state.
+/// Which messages may come into the active set, and in what state.
 #include "qmgr/admission.h"
 
 #include "qmgr/parts_fixture.h"

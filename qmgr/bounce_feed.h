@@ -12,7 +12,7 @@ class BounceFeed {
  public:
   BounceFeed(async::Loop& loop, std::string path);
   void start(Manager& manager);
-  /// Without a connection the request is forgotten here; once there is one, or none can be had, the manager is told
+  /// Without a connection the request is forgotten here; once there is one, or none can be had, the manager hears
   /// and asks again or lets the message wait.
   void notify(const ipc::bounce::Notify& request, Fd body);
 

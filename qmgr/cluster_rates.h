@@ -6,7 +6,7 @@
 ///          at next_wake().
 /// Keys:    <prefix>r:<key> in redis, a hash: `d` when the next message is due, `l` what was learned, `u` when, `v` its
 ///          version.
-/// Errors:  a reply that makes no sense is told by give_up, which ends the connection.
+/// Errors:  a reply that makes no sense goes to give_up, which ends the connection.
 /// Thread:  the loop's.
 #include <cstdint>
 #include <functional>
@@ -51,7 +51,7 @@ class ClusterRates {
   std::string rate_script_, learned_script_;
 };
 
-/// The reply to kRateScript; nullopt: it is none. wanted: tokens that were asked for.
+/// The reply to kRateScript; nullopt: it is no such reply. wanted: tokens that were asked for.
 std::optional<shaping::SharedRates::Answer> rate_reply(const redis::Reply& reply, std::uint32_t wanted);
 struct LearnedReply {
   std::uint64_t version = 0;

@@ -51,7 +51,7 @@ class DeliveryAgent {
   void released(ConnectionNumber connection);
   /// lingers: it is closed on the wire later.
   void forget(ConnectionNumber connection, bool lingers = false);
-  /// What is lost is told and the link made again, whether or not there is something to say: the transport is down
+  /// What is lost is reported and the link made again, whether or not there is something to say: the transport is down
   /// until then.
   void died(bool was_connected, const std::string& why);
 

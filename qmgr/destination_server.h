@@ -34,7 +34,7 @@ class DestinationServer {
   DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations, SharedDestinations* shared,
                     Limits limits, SessionClasses session_classes, Write write);
   /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for
-  /// root and the mail system. commands: who may give orders.
+  /// root and the mail system. commands: whether it may give orders.
   async::Task<void> serve(ipc::Opening opening, Guests::Guest* guest, bool commands);
 
  private:
@@ -45,7 +45,7 @@ class DestinationServer {
   async::Task<void> handle(Channel& channel, ipc::destinations::Explain m);
   async::Task<void> handle(Channel& channel, ipc::destinations::FindSources m);
 
-  /// Who answers, as a tool is told it.
+  /// The server that answers, as tools see it.
   ipc::destinations::Backend backend(std::uint64_t request) const;
   ipc::destinations::Entry entry(std::uint64_t request, const DestinationState& s) const;
   /// The classes of these hosts, each once, with what anvil counts.
@@ -56,7 +56,7 @@ class DestinationServer {
     async::Event answered;
     std::optional<Result<ipc::sessions::Status>> answer;
   };
-  /// Who asks while a question is under way shares its answer: one connection to anvil, however many tools look.
+  /// Tools that ask while a question is under way share its answer: one connection to anvil, however many tools look.
   async::Task<std::shared_ptr<const Counts>> ask_counts();
 
   async::Loop& loop_;
@@ -66,7 +66,7 @@ class DestinationServer {
   Limits limits_;
   SessionClasses session_classes_;
   Write write_;
-  std::weak_ptr<Counts> asked_;  // of who asks
+  std::weak_ptr<Counts> asked_;  // of the tools that ask
 };
 
 }  // namespace pen::qmgr

@@ -1,4 +1,4 @@
-/// Notices from before a restart are found, once, and by whom they are about.
+/// Notices from before a restart are found, once, and by the recipients that they are about.
 #include "qmgr/discharges.h"
 
 #include "qmgr/parts_fixture.h"

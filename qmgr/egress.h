@@ -46,7 +46,7 @@ class Egress {
   /// Gives the answer a source. nullopt: it has one, or is to have none. Else why the recipient must wait.
   std::optional<mail::DeliveryStatus> assign(const mail::Envelope& envelope, std::uint32_t ordinal,
                                              ipc::route::Resolved& answer, WallTime now);
-  /// The same for somebody who only wants to know.
+  /// The same for a caller that only wants to know.
   std::optional<mail::DeliveryStatus> show(std::string_view sender, ipc::route::Resolved& answer, WallTime now);
 
   static std::string group_of(std::string_view provider, std::string_view nexthop);
@@ -61,7 +61,7 @@ class Egress {
   /// Blocks, rests and counts of it.
   bool forget(std::string_view source);
 
-  /// What the delivery program is told: with the destination's source by its name it is filled in.
+  /// What the delivery program gets: filled in where the destination names a source.
   void fill(ipc::delivery::OpenConnection& open) const;
 
   void set_by_hand(const destdb::Suspensions* suspensions) { by_hand_ = suspensions; }

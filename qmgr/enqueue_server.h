@@ -19,7 +19,7 @@ class EnqueueServer {
   EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool, std::size_t inline_limit);
   /// Serves one receiver until it goes. A coroutine of this object: it must outlive it.
   async::Task<void> serve(ipc::Opening opening);
-  /// New mail can or cannot be taken: tells everyone.
+  /// New mail can or cannot be taken: reports it to every client.
   void queue_state(bool accepting);
   /// No new leases: they would die soon. Messages are taken to the end; the next qmgr delivers them.
   void drain() { draining_ = true; }

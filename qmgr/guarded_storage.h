@@ -1,8 +1,8 @@
 #pragma once
 /// Storage that writes while this host has the lease on the queue, and not a moment longer (docs/standby.md).
 ///
-/// Rules:   before each write the lease is looked at, and after each sync, whose success is what the queue log answers
-///          by: what was synced without the lease is not acknowledged. After the first refusal every call fails, so the
+/// Rules:   the lease is checked before each write, and after each sync, because the queue log answers by the sync:
+///          what was synced without the lease is not acknowledged. After the first refusal every call fails, so the
 ///          process ends as after a disk that fails.
 /// Errors:  EROFS, and those of the storage below.
 /// Thread:  as the storage below.

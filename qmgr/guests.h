@@ -3,10 +3,10 @@
 ///
 /// Why:     the tools let any user connect, and a tool that is stopped keeps its connection. Each is a descriptor;
 ///          without descriptors the queue log has no next segment. And each order goes through the queue, each
-///          question about a destination asks trivial-rewrite. (Listings wait for who reads them, and have no turn.)
+///          question about a destination asks trivial-rewrite. (Listings wait for their readers, and have no turn.)
 /// Use:     auto guest = guests.enter(uid); if (!guest) …refuse…; co_await guest->begin(); …the order…; guest->end();
-/// Bounds:  kEach connections of a user, kAll of all users: an eighth of what the socket takes, so that the programs
-///          of the mail system and root, who do not come here, have the rest. A user's order begins when the one
+/// Bounds:  kEach connections of a user, kAll of all users: an eighth of what the socket takes, so that root and the
+///          programs of the mail system, which are no guests, have the rest. A user's order begins when the one
 ///          before it has ended, and as much time has passed as that took, kLongestPause at most.
 /// Thread:  the loop's.
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace pen::qmgr {
 
-/// A tool that asks nothing for so long is told to go.
+/// A tool that asks nothing for so long is hung up on.
 inline constexpr seconds kToolIdle{300};
 
 class Guests {

@@ -175,7 +175,7 @@ seconds Jobs::complain(const Active& m, JobNumber job, const Ordinals& mine, mai
   const ComplaintVerdict verdict = around_.scheduler.complained(
       job, {.recipient = recipient, .original = first.address, .sender = m.envelope().sender}, status);
   if (!verdict.put_off || status.action != mail::Action::failed) return verdict.blocked;
-  // No word about the recipient or the message: they wait, and nobody is told that it failed.
+  // No word about the recipient or the message: they wait, and no failure is reported.
   log::info("{}: to=<{}>, put off instead of returned, for the complaint is of a {}: {}", m.id(),
             mail::logged(recipient), shaping::word(verdict.cls), status.text);
   status.action = mail::Action::deferred;

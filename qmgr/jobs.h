@@ -1,7 +1,7 @@
 #pragma once
 /// The jobs that delivery programs have in hand, and what becomes of their recipients.
 ///
-/// State:   the jobs in hand: of which message, and for whom.
+/// State:   the jobs in hand: the message of each, and its recipients.
 /// Use:     hand() and deferred() carry out the scheduler's actions; the rest are events of the
 ///          delivery programs.
 /// Rules:   a recipient without a result in a job's answer is deferred. A job in hand when its
@@ -30,11 +30,11 @@ class Jobs {
   /// The program died with this job in hand. Call before connection_closed() of its connection.
   void survived_death(JobNumber job);
   void transport_failed(const std::string& transport, const std::string& why);
-  /// From now on a transport that is gone was told to go: transport_failed() has no effect.
+  /// From now on a transport that is gone was asked to go: transport_failed() has no effect.
   void drain() { draining_ = true; }
 
  private:
-  /// Tells the scheduler what was said of these; what is not their fault is put off.
+  /// Passes to the scheduler what was said of these; what is not their fault is put off.
   /// What a refusal complains of goes slower. How long the source is blocked there; 0: it is not.
   seconds complain(const Active& m, JobNumber job, const Ordinals& mine, mail::DeliveryStatus& status);
   struct InHand {
@@ -42,7 +42,7 @@ class Jobs {
     Ordinals ordinals;
     std::string group = {};  // of its next hop, where mail is sent from sources
   };
-  /// What a result tells of the source that it was sent from.
+  /// What a result says of the source that the mail was sent from.
   void learn_of_source(const InHand& job, const ipc::delivery::JobResult& result) const;
   ipc::delivery::Job job_of(const Active& m, HandJob& a) const;
   /// The sender that only these recipients see.

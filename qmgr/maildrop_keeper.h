@@ -1,11 +1,11 @@
 #pragma once
 /// A process that looks into maildrop for a queue manager with an account of its own: what users submitted belongs to
-/// mail_owner, who must not open the queue, as the queue manager must not open what is mail_owner's.
+/// mail_owner, which must not open the queue, and the queue manager must not open what is mail_owner's.
 ///
 /// Use:     auto keeper = MaildropKeeper::start(directory, become);      // as root, before any thread
 ///          keeper->directory(), keeper->open(name), keeper->remove(name)
 /// Form:    a request is one packet of fixed size, an order and a name; the answer is one, with a descriptor where one
-///          was asked for. Names with a slash, and those that begin with a dot, are none.
+///          was asked for. Names with a slash, and those that begin with a dot, are refused.
 /// Owns:    the process. It ends when this one does.
 /// Errors:  errno of what the keeper tried; EPIPE: it is gone; ETIMEDOUT: ten seconds have passed.
 /// Thread:  start() in a process that has no other; the rest any.

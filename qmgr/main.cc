@@ -70,7 +70,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.verp_bounces = !s.disable_verp_bounces;
   o.manager.verification_limit = static_cast<std::uint32_t>(s.address_verify_concurrency_limit);
   o.verify_service = s.address_verify_service_name;
-  // With words that are none bounce tells the postmaster nothing, and says so.
+  // With unknown words bounce reports nothing to the postmaster, and logs that.
   o.manager.double_bounces =
       mail::parse_error_classes(s.notify_classes).value_or(mail::ErrorClasses()).has(mail::ErrorClass::double_bounce);
   o.manager.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it
@@ -124,7 +124,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
 struct Prepared {
   shaping::Rules shaping_rules;  // their files belong to root, as the programs do
   Result<std::shared_ptr<qmgr::MaildropKeeper>> keeper = nullptr;
-  /// destdb_backend = redis: with the password, whose file may be mail_owner's.
+  /// destdb_backend = redis: with the password, from a file that may be mail_owner's.
   Result<redis::ClientOptions> redis = redis::ClientOptions{};
   /// egress_sources_file, which has passwords of proxies.
   Result<std::string> sources = std::string();
@@ -142,7 +142,7 @@ Result<void> become_keeper(const config::Config& config, const service::Owners& 
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a second net below the end of the socket
   ::prctl(PR_SET_NAME, "maildrop");    // for ps
   own.close();
-  own.filter_calls(-1);  // who is refused a call has nobody to tell; its end is what qmgr sees
+  own.filter_calls(-1);  // a refused call is reported to no other process; qmgr sees the end of this one
   return {};
 }
 
@@ -165,7 +165,7 @@ void prepare(const config::Config& config) {
   Prepared& p = prepared();
   read_private(s);
   const auto owners = service::owners(s);
-  if (!owners || !owners->apart()) return;  // an error is told by who needs the accounts next
+  if (!owners || !owners->apart()) return;  // the code that needs the accounts next reports an error
   p.keeper =
       qmgr::MaildropKeeper::start(s.queue_directory + "/maildrop", [&] { return become_keeper(config, *owners); });
 }
@@ -228,7 +228,7 @@ Result<std::shared_ptr<const qmgr::ShapingOptions>> shaping_options(const servic
   return o;
 }
 
-/// Tells the provider that a route leads to, as the scheduler finds it.
+/// Names the provider that a route leads to, as the scheduler finds it.
 std::function<std::string(const ipc::route::Resolved&)> providers(std::shared_ptr<const qmgr::ShapingOptions> shaping) {
   if (!shaping) return {};
   return [shaping = std::move(shaping)](const ipc::route::Resolved& answer) -> std::string {
@@ -240,8 +240,8 @@ std::function<std::string(const ipc::route::Resolved&)> providers(std::shared_pt
   };
 }
 
-/// What a delivery depends on besides the queue: session classes, deferrals by rule, the cluster; and who may ask for
-/// what.
+/// What a delivery depends on besides the queue: session classes, deferrals by rule, the cluster; and which users may
+/// ask for what.
 Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& program_options) {
   const config::Settings& s = c.settings();
   auto classes = sessions::Classes::parse(s.session_classes);
@@ -288,7 +288,7 @@ Result<void> look(service::Context& c) {
   return add_delivery_options(c, program_options);
 }
 
-/// A destination database that remembers nothing, for who delivers nothing.
+/// A destination database that remembers nothing, for a process that delivers nothing.
 class NoDestinations final : public destdb::File {
  public:
   Result<destdb::Contents> load() override { return destdb::Contents{}; }

@@ -94,7 +94,7 @@ class Manager {
   /// When settle() is wanted without an event; kNever: not.
   SteadyTime wake_at() const;
   /// Nothing more is handed out. What waits then waits for the next start, which tries it at once: a transport that is
-  /// gone now was told to go, so its failure has no effect any more.
+  /// gone now was asked to go, so its failure has no effect any more.
   void drain();
 
   // --- to look at ---

@@ -28,7 +28,7 @@ using testing::FaultStorage;
 struct Outside {
   testing::ManualClock clock;
   std::map<std::string, int> delivered;                    // "id address" → times
-  std::map<std::string, int> in_flight_twice;              // deliveries whose record may have been lost
+  std::map<std::string, int> in_flight_twice;              // deliveries with a record that may have been lost
   std::set<std::string> acknowledged;                      // ids
   std::map<std::string, std::vector<std::string>> wanted;  // id → addresses
   std::vector<std::string> notices;                        // "kind id: addresses"

@@ -605,7 +605,7 @@ BOOST_AUTO_TEST_CASE(a_removed_message_with_a_job_on_the_wire_ends_with_it) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
-// As after a start with much in work, whose replacements the reserve is for.
+// As after a start with much in work: the reserve is for its replacements.
 BOOST_AUTO_TEST_CASE(new_mail_waits_while_the_next_segment_is_being_made) {
   qmgr->padding = 3000;
   qmgr->last_ = ipc::enqueue::Outcome::ok;

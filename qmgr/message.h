@@ -22,7 +22,7 @@ namespace pen::qmgr {
 
 struct Active;
 
-/// The messages whose envelopes are unpacked, in the order in which they were. Must outlive them.
+/// The messages with unpacked envelopes, in the order in which they were unpacked. Must outlive them.
 struct Unpacked {
   struct Entry : Link {
     explicit Entry(const Active* owner) : message(owner) {}
@@ -45,7 +45,7 @@ struct Active {
   /// The reference is good until pack().
   const mail::Envelope& envelope() const;
   void set_envelope(mail::Envelope envelope);
-  /// A message that was traced is from now on one like any other: its sender has been told.
+  /// A message that was traced is from now on one like any other: its sender has the report.
   void end_trace();
   /// For a message that goes no further.
   mail::Envelope take_envelope();
@@ -61,7 +61,7 @@ struct Active {
   queue_log::OrdinalSet remaining;
   std::uint64_t replacement_bytes = 0;  // of a new message, for QueueLog::Work::start()
   std::size_t outstanding = 0;          // recipients at the scheduler
-  std::size_t syncing = 0;              // results whose records are not yet durable
+  std::size_t syncing = 0;              // results with records that are not yet durable
   std::map<std::uint32_t, Note> notes;
   std::string body;
   std::uint64_t spool_file = 0, spool_offset = 0;
@@ -72,9 +72,9 @@ struct Active {
   bool restarted = false;  // it was being worked on when qmgr ended: so may a warning
   bool reporting = false;
   bool report_refused = false;  // this round: the bounce program could not take the report
-  // returned after the next try, however young; set by an order, and only told of when it is in the log
+  // returned after the next try, however young; set by an order, and only reported when it is in the log
   bool forced_expire = false;
-  bool expiring = false;         // it is too old, and that was told
+  bool expiring = false;         // it is too old, and that was reported
   bool parked = false;           // put off to make room: its age does not count for how long
   bool waits_for_share = false;  // it is parked because its tenant has its share of the active set
   bool counted = false;          // against its tenant's share
@@ -85,7 +85,7 @@ struct Active {
     // of programs, while this recipient was in hand
     std::unordered_map<std::uint32_t, std::uint8_t> deaths;
     std::vector<std::function<void(bool)>> ordered_by;  // tools that wait for the order
-    std::string orderer;                                // whose order it is, for events
+    std::string orderer;                                // the user who gave the order, for events
     std::string rewritten_sender;                       // SRS, this round: of mail that is forwarded from here
   };
   /// To change it.
@@ -117,13 +117,14 @@ struct Active {
 
 /// The queue-log envelope of a message as it stands. body: for the payload (the caller has it at hand).
 queue_log::Envelope to_log(const Active& m, std::string_view body);
-/// Who of a new message is to be delivered to, and what is known already: recipients that became others are expanded.
+/// The recipients of a new message that are left to deliver to, and what is known already: recipients that became
+/// others are expanded.
 struct Beginning {
   queue_log::OrdinalSet remaining;
   std::vector<Note> notes;
 };
 Beginning beginning_of(const mail::Envelope& envelope, WallTime now);
-/// A new message, into `out`, whose memory is used again.
+/// A new message, into `out`: its memory is used again.
 void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body, std::uint64_t spool_file,
             std::uint64_t spool_offset, queue_log::Envelope& out);
 /// The message behind a stored version; nullptr: the payload is damaged.

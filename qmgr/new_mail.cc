@@ -65,7 +65,7 @@ std::string NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permi
     return ipc::refused_field(carrier, way) + ", which no setting names";
   if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
   if (envelope.tenant.size() > mail::kMaxTenant) return "a tenant whose name is too long";
-  // Whoever may name any report could make any failure go unreported.
+  // A program that could name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
                    [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))
     return "discharges a report that its sender was not asked for";

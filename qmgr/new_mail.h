@@ -41,7 +41,7 @@ class NewMail {
   };
   using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
   /// answer is called once, in this call (refused) or when the message is durable. An envelope that discharges reports
-  /// needs the permit that bounce was given with the request for just them (docs/ipc.md, "Who may say what").
+  /// needs the permit that bounce got with the request for just them (docs/ipc.md, "Who may say what").
   void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body, std::uint64_t spool_file,
                std::uint64_t spool_offset, Answer answer, const Origin& origin);
   /// Takes what is durable into the active set: no answer waits for that work.

@@ -11,11 +11,11 @@
 
 namespace pen::qmgr {
 
-/// What the sender is to be told of this result, as bits of Note::owed; 0: nothing.
+/// What a notice to the sender is to say of this result, as bits of Note::owed; 0: nothing.
 std::uint8_t owed_for(const ManagerOptions& options, const Active& m, std::uint32_t ordinal,
                       const mail::DeliveryStatus& status);
 
-/// Which report is asked for next; marks who is to be warned of the delay. nullopt: none.
+/// Which report is asked for next; marks the recipients that a warning of the delay is about. nullopt: none.
 std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Active& m, WallTime now);
 
 /// The bit of Note::owed that a report of this kind pays.

@@ -5,7 +5,7 @@
 /// Use:     connections.order(action); connections.close(action);             // actions of the scheduler
 ///          event()->connections.session_answer(connection, granted);         // edges: Ports::ask_session()
 ///          event()->connections.share_answer(connection, granted);           // edges: Ports::ask_share()
-/// Rules:   a connection that is not to be had is told to the scheduler, one that is granted goes to its program at
+/// Rules:   a connection that cannot be had is reported to the scheduler, one that is granted goes to its program at
 ///          once. An answer for one that was closed meanwhile has no effect.
 /// Bounds:  as many as the scheduler orders.
 #include <optional>

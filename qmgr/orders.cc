@@ -46,7 +46,7 @@ void say(const std::string& id, std::string_view what, std::string_view by) {
                      .text(events::Field::action, what)
                      .text(events::Field::by, by));
 }
-/// For who watches.
+/// The step that watchers see.
 Step step_of(Active::Order order, bool nothing_left) {
   if (order == Active::Order::remove) return Step::deleted;
   if (nothing_left) return Step::removed;

@@ -37,7 +37,7 @@ class Orders {
   /// done(outcome) is called when the order is durable, or has failed. A flush, which brings a message into the active
   /// set, waits for room there: the caller bounds how many it gives before the first are done.
   using Done = std::function<void(ipc::queue::Outcome)>;
-  /// by: whose order it is, for events.
+  /// by: the user who gave the order, for events.
   void give(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, std::string by = {});
 
   /// The end of the round of a message with an order.

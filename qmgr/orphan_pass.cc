@@ -47,7 +47,7 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
   }
   if (!scan_->done()) return Step::more;
   scan_.reset();
-  if (log_.restart().report().damage_count != 0) {  // whose files those are that were named there, nobody knows
+  if (log_.restart().report().damage_count != 0) {  // the owners of the files that were named there are not known
     gave_up_ = {{}, "the queue log is damaged"};
     return Step::given_up;
   }

@@ -41,7 +41,7 @@ class OrphanPass {
   Step step(std::size_t slice);
 
   struct Figures {
-    std::size_t found = 0;       // files there when the pass began, whose owner was not known
+    std::size_t found = 0;       // files there when the pass began, without a known owner
     std::size_t orphans = 0;     // of them without an owner; once it has ended
     std::size_t missing = 0;     // files that a message wants and that are not there
     std::uint64_t messages = 0;  // looked at

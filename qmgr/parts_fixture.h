@@ -134,7 +134,7 @@ struct PartsFixture {
     m->body = body;
     return m;
   }
-  /// And whose work has begun.
+  /// The same with its work begun.
   std::unique_ptr<Active> begun(mail::Envelope e, const std::string& body = "body\r\n") {
     auto m = stored(std::move(e), body);
     BOOST_REQUIRE(log->work().start(m->id(), m->place, m->replacement_bytes).has_value());

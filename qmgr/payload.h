@@ -26,9 +26,9 @@ struct Note {
   std::uint8_t owed = 0;
   PEN_FIELDS(ordinal, status, when, owed)
 };
-/// In Note::owed: the sender has been told that this recipient's mail is late.
+/// In Note::owed: the sender has a notice that this recipient's mail is late.
 inline constexpr std::uint8_t kWarned = 16;
-/// In Note::owed: the sender of a traced message or probe is still to be told of this try (mail::Purpose). Found anew
+/// In Note::owed: the sender of a traced message or probe still needs a report on this try (mail::Purpose). Found anew
 /// each round for recipients that are left.
 inline constexpr std::uint8_t kFirstTry = 32;
 static_assert(((kWarned | kFirstTry) &

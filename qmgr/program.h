@@ -46,8 +46,8 @@ struct ProgramOptions {
   std::function<std::string(std::string_view)> path;
   std::string verify_service = "verify";  // address_verify_service_name
   std::optional<uid_t> mail_owner;        // besides root and ourselves, may enqueue and command
-  /// Where the queue has an account of its own, mail_owner may command with this group only, which penapi has; without
-  /// it it hands in mail and looks, for it is also the account of who talks to strangers.
+  /// Where the queue has an account of its own, mail_owner may command with this group only, which penapi has;
+  /// without it it hands in mail and looks, because programs that talk to strangers have that account too.
   std::optional<gid_t> orders_group;
   /// Looks into maildrop for us; nullptr: we may.
   std::shared_ptr<MaildropKeeper> maildrop_keeper;
@@ -59,7 +59,7 @@ struct ProgramOptions {
   /// session_classes; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> classes;
   std::shared_ptr<TenantWeights> tenant_weights;  // nullptr: all weigh the same
-  /// One tool is served while the mail system is down: no other program is asked or told anything, nothing is
+  /// One tool is served while the mail system is down: no other program is asked or hears anything, nothing is
   /// scheduled, no mail is taken. With manager.active_messages = 0, so that no message is taken into work.
   bool orders_only = false;
 };

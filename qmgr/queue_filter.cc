@@ -60,7 +60,7 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
       return Answer::no;
   }
   if (!filter_.recipient.empty() && !filter_.recipient.starts_with('@')) sure = false;
-  // A recovered message's footer may name domains whose recipients are done with by now.
+  // A recovered message's footer may name domains with no recipients left by now.
   const bool recovered = l.generation > 0 && l.place.log == queue_log::kJournal;
   if (conditions == 1 && (cut || l.active || recovered)) sure = false;
   if (!filter_.reply.empty() || !filter_.tenant.empty() || conditions > 1) sure = false;

@@ -31,7 +31,7 @@ constexpr int kRounds = 5;              // how often
 constexpr auto kProgressEvery = milliseconds(250);
 constexpr std::size_t kMaxBy = 200;
 
-/// What no message tells by itself.
+/// What no message says by itself.
 void tell_flush(const Act& m, std::uint64_t messages, std::string_view who) {
   if (!events::wanted()) return;
   using enum events::Field;

@@ -24,7 +24,7 @@ constexpr std::size_t kMaxSeen =
     100'000;  // ids of messages that moved while a listing ran; beyond it one may be shown twice
 constexpr std::size_t kEntryBytes = 512 * 1024;  // of recipients in one Entry: a frame holds 1 MiB
 
-/// An Entry whose recipients may be more than a frame holds: as many Entries as it takes.
+/// An Entry with perhaps more recipients than a frame holds: as many Entries as it takes.
 class Parts {
  public:
   explicit Parts(Entry head) : entry_(std::move(head)) {}
@@ -370,7 +370,7 @@ Result<void> QueueServer::tell_fault(Session& s, std::uint64_t request, const qu
   return s.channel.send(e);
 }
 
-/// What is damaged is told, and of the message shown what there is. false: it is not there any more. Errors: of the
+/// Damage is reported, and what there is of the message is shown. false: it is not there any more. Errors: of the
 /// channel.
 Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queue_log::Listed& l) {
   const auto no_envelope = [&](std::string_view why) -> Result<bool> {
@@ -438,7 +438,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
     if (place == places.end()) continue;
     const auto shown = show_one(*s, m.request, place->second);
     if (!shown) {
-      // It does not fit a frame; or the tool is gone, and nothing else can be told.
+      // It does not fit a frame; or the tool is gone, and nothing else can be sent.
       if (!tell_fault(*s, m.request, place->second, shown.error().message())) co_return;
     }
     if (!shown || *shown) ++done.count;

@@ -1,7 +1,8 @@
 #pragma once
 /// The conversation "queue": tools list the queue and act on messages.
 ///
-/// Rights:  rights.h says who may list and flush; other orders are for root, ourselves and mail_owner (Right::all).
+/// Rights:  rights.h says which users may list and flush; other orders are for root, ourselves and mail_owner
+///          (Right::all).
 /// Listings stream in slices between other work, and have a share of the time while mail flows (walks.h); a listing
 /// that nobody reads waits, holding one slice.
 /// Orders for many messages (queue_orders.cc) go through the queue once, in slices, and are given as the scan meets the
@@ -9,7 +10,7 @@
 /// however many there are, and other mail flows between the slices. A message that arrives after the order is not
 /// meant. An order ends early when its tool goes away. Maildrop is listed before the queue, so that what pickup takes
 /// meanwhile is not missed; ids shown there are passed over in the queue. Orders there: queue_orders.cc. Spool files
-/// are listed (queue_spool.cc) after one pass through the queue, which tells whose they are. A tool that copies the
+/// are listed (queue_spool.cc) after one pass through the queue, which finds their messages. A tool that copies the
 /// queue has what is on the disk kept as it is, until it goes (queue_freeze.cc). Orders only: the program
 /// runs for one tool while the mail system is down (Program), nothing is delivered; so orders that need deliveries
 /// are refused.
@@ -61,7 +62,7 @@ class QueueServer {
     unsigned uid;
     Channel channel;
     Right right;
-    /// Whose order it is, for events.
+    /// The user who gave the order, for events.
     std::string by(const ipc::queue::Act& m) const;
     std::unique_ptr<Frozen> frozen;
   };
@@ -77,7 +78,7 @@ class QueueServer {
   /// Until a walk through the queue may begin a turn.
   async::Task<Walks::Turn> walk_turn();
   void end_turn(const Walks::Turn& turn) { walks_.end(turn, loop_.clock().now(), manager_.commits()); }
-  /// For a listing, which is told how far it is. shown.ids: passed over. One that moves just when it is to be shown is
+  /// For a listing, which learns how far it is. shown.ids: passed over. One that moves just when it is to be shown is
   /// looked for again.
   async::Task<Result<void>> each(Session& s, const ipc::queue::List& m, std::vector<std::string> ids, Shown& shown,
                                  See see);
@@ -101,10 +102,10 @@ class QueueServer {
                                  const queue_log::Listed& l, std::uint64_t& count);
   async::Task<bool> list_dropped(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                                  const submission::Dropped& d, Shown& shown);
-  /// What becomes of one in a listing whose envelope cannot be read.
+  /// What becomes of a message in a listing if its envelope cannot be read.
   Seen unread(Session& s, std::uint64_t request, const queue_log::Listed& l, const Error& why, std::uint64_t& count);
   async::Task<bool> send(Session& s, std::vector<ipc::queue::Entry> parts);
-  /// Tells of damage to a message that was to be shown. Errors: of the channel.
+  /// Reports damage to a message that was to be shown. Errors: of the channel.
   Result<void> tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l, std::string what);
   Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
 

@@ -92,11 +92,12 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
   for (const auto& [ordinal, n] : m.notes) {
     if ((n.owed & bit) == 0) continue;
     bytes += size_in_report(m.envelope().recipients[ordinal], n.status);
-    // The rest stays owed, and is told in another when this one is made.
+    // The rest stays owed, and goes into another report when this one is made.
     if ((each || bytes > kReportBytes) && !notify.recipients.empty()) break;
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope().recipients[ordinal], n.status, n.when});
-    // confirm_delay_cleared: told that it is late, the sender is told that it is not, whatever NOTIFY says of success.
+    // confirm_delay_cleared: a sender with a notice of the delay gets one of the delivery, whatever NOTIFY says of
+    // success.
     if (kind == ipc::bounce::Kind::success) notify.recipients.back().recipient.notify |= mail::notify::kSuccess;
   }
   notify.envelope = m.envelope();

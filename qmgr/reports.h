@@ -4,8 +4,8 @@
 /// Use:     start() at the end of each round; the bounce program's answers and its absence are
 ///          events. settle() calls ask_again() and look_back().
 /// State:   the reports asked for and not answered (with the permit to discharge them), the
-///          messages whose report waits for the bounce program, and those whose report waits for a
-///          look through the queue (Discharges).
+///          messages with a report that waits for the bounce program, and those with one that waits
+///          for a look through the queue (Discharges).
 /// Rules:   a report is about results that are durable. It is paid when the notice is durable
 ///          (discharge()), whether the bounce program answers or not.
 #include <deque>
@@ -40,7 +40,7 @@ class Reports {
   void unavailable(const std::string& why);
 
   // --- notices ---
-  /// Whether who has this permit may say so: it was given with the request for just this report.
+  /// Whether this permit allows it: it was given with the request for just this report.
   bool may_discharge(const mail::Discharge& d, std::uint64_t permit) const;
   /// The notice is durable: its report is no longer owed.
   void discharge(const mail::Discharge& d);
@@ -48,7 +48,7 @@ class Reports {
   void seen(const mail::Envelope& message) { discharges_.add(message); }
 
   // --- settling ---
-  /// Looks at the messages again whose pause is over.
+  /// Looks again at the messages that have waited out their pause.
   void ask_again();
   /// A slice of the look for notices that were made before a restart, if a report waits for it.
   void look_back();

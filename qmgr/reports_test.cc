@@ -1,4 +1,4 @@
-/// What senders and the postmaster are told, and that a crash neither loses nor repeats it.
+/// What senders and the postmaster learn, and that a crash neither loses nor repeats it.
 #include "qmgr/reports.h"
 #include "lib/ipc/frame.h"
 #include "qmgr/manager_fixture.h"
@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(long_replies_of_any_number_of_recipients_fit_into_queue_and
     qmgr->purpose = purpose;
     qmgr->send("A1", "s@x.example", to);
     qmgr->run();
-    // What cannot be queued while the log is busy with so large a message is told in the next round.
+    // What cannot be queued while the log is busy with so large a message is reported in the next round.
     for (int i = 0; i < 12; ++i) qmgr->advance(seconds(4000));
     std::set<std::uint32_t> named;  // in reports on the first try
     std::size_t first = 0;
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(long_replies_of_any_number_of_recipients_fit_into_queue_and
     const std::size_t told = outside.notices.size();
     BOOST_TEST(told > first + 1);
     BOOST_TEST(qmgr->listed() == 1U);
-    // What was written is read again, and nobody is told twice.
+    // What was written is read again, and nothing is reported twice.
     kill();
     start_large();
     qmgr->all_well = true;
@@ -463,7 +463,7 @@ BOOST_AUTO_TEST_CASE(a_traced_notice_that_fails_is_reported_to_the_postmaster) {
 
 struct Probing : Fixture {
   Probing() { qmgr->purpose = mail::Purpose::probe; }
-  /// What the report told last says of an address: "failed 5.1.1".
+  /// What the last report says of an address: "failed 5.1.1".
   std::string said_of(const std::string& address) {
     BOOST_REQUIRE(!qmgr->told.empty());
     const char* const words[] = {"delivered", "deferred", "failed", "relayed", "expanded", "transferred"};
@@ -697,7 +697,7 @@ BOOST_AUTO_TEST_SUITE_END()
 namespace {
 struct Alone : RoundsFixture {
   Reports reports{around, active, rounds};
-  /// A message whose one recipient has failed.
+  /// A message with one recipient, which has failed.
   Active& failed_message(const std::string& id) {
     Active& m = work_on(envelope(id));
     rounds.done(m, {0}, failed());

@@ -13,10 +13,9 @@ seconds retry_delay(const ManagerOptions& options, const Active& m, WallTime now
   const auto age = std::chrono::duration_cast<seconds>(now - m.envelope().arrival);
   const auto most = std::max(options.backoff_min, options.backoff_max);  // as Postfix, if they cross
   const auto usual = std::clamp(age, options.backoff_min, most);
-  // A peer that says when to come back is believed, within the bounds: later than usual if every recipient was told so,
-  // sooner down to a quarter, so that "in five minutes" does not bring us every five minutes for days.
-  // What the scheduler says itself (shaping.h) is no peer's wish: it is the time at which there is room for the
-  // message.
+  // A peer that says when to come back is believed, within the bounds: later than usual if every recipient got such a
+  // reply, sooner down to a quarter, so that "in five minutes" does not bring us every five minutes for days. What
+  // the scheduler says itself (shaping.h) is no peer's wish: it is the time at which there is room for the message.
   bool ours = true;
   std::optional<seconds> least;
   const std::string* last = nullptr;

@@ -4,8 +4,8 @@
 /// Use:     auto rights = Rights::open(s.authorized_mailq_users, s.authorized_flush_users);
 ///          const Right right = co_await pool.run([&] { return rights->of(uid); });
 /// Rules:   authorized_mailq_users may look at the queue, authorized_flush_users have mail tried now. Orders that
-///          change or show mail are for root, ourselves and the programs of docs/who-may-talk.md: the caller knows
-///          those.
+///          change or show mail are for root, ourselves and the programs of docs/who-may-talk.md: the caller checks
+///          that.
 /// Thread:  of() reads the user database and may block: a handler thread. Any thread; immutable.
 /// Source:  Postfix: authorized_mailq_users, authorized_flush_users.
 #include <sys/types.h>
@@ -29,7 +29,7 @@ inline Right right_of(std::string_view program, bool orders) {
   return {orders, true, true};
 }
 
-/// What the others are told.
+/// What the others hear.
 inline constexpr const char* kMayNotList = "you may not look at the queue (authorized_mailq_users)";
 inline constexpr const char* kMayNotFlush = "you may not have mail tried now (authorized_flush_users)";
 inline constexpr const char* kMayNotChange = "only root may do that, and the owner of a mail system without root";

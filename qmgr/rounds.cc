@@ -153,7 +153,7 @@ bool Rounds::expire(Active& m) {
     around_.tell(m.id(), ipc::queue::Step::expired);
     metrics::queue_messages_expired.add();
   }
-  // One record per reason, mostly one. The message comes back for those who are left.
+  // One record per reason, mostly one. The message comes back for the recipients that are left.
   std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
   std::size_t taken = 0;
   const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());

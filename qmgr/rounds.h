@@ -2,7 +2,7 @@
 /// A round of a message: each recipient that is left gets a result, then the round is over and the
 /// message is concluded.
 ///
-/// State:   the messages whose round may be over. What a round has reached is in the message
+/// State:   the messages with a round that may be over. What a round has reached is in the message
 ///          (Active: outstanding, syncing, reporting, order).
 /// Use:     deferred() or done() for every recipient that the scheduler or a program gives back;
 ///          next_over() in each settle(), until nullptr.
@@ -31,14 +31,14 @@ class Rounds {
   void done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// Nothing happened to these: the scheduler gave them back.
   void untried(Active& m, const Ordinals& ordinals);
-  /// soft_bounce: what a program or the routing refused waits for another try. Of a probe there is none.
+  /// soft_bounce: what a program or the routing refused waits for another try. A probe gets no second try.
   void soften(const Active& m, mail::DeliveryStatus& status) const;
   /// The line of the log for recipients that no delivery program had a result for. relay empty:
   /// none.
   void log_undelivered(const Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
                        std::string_view relay = {}) const;
 
-  /// Tells who watches what happened to these recipients.
+  /// Reports to watchers what happened to these recipients.
   void tell(const Active& m, const Ordinals& ordinals, ipc::queue::Happened what) const;
 
   /// The round ends early, as an order says; `then` hears whether the order was obeyed. Recipients
@@ -54,7 +54,7 @@ class Rounds {
   /// Something that the end of the round waits for has happened.
   void look_at(MessageNumber message) { may_be_over_.push_back(message); }
   bool any_to_look_at() const { return !may_be_over_.empty(); }
-  /// The next message whose round is over. nullptr: none.
+  /// The next message with a round that is over. nullptr: none.
   Active* next_over();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// The questions to trivial-rewrite: for the scheduler, a recipient each; and for tools, who wonder
+/// The questions to trivial-rewrite: for the scheduler, a recipient each; and for tools that show
 /// where mail would go.
 ///
 /// State:   the requests without an answer, the routes that hold for a whole domain (RouteCache),

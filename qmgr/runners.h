@@ -1,8 +1,8 @@
 #pragma once
 /// Brings messages from the queue log into the active set: one runner per log, which take turns.
 ///
-/// State:   of each log whether its runner looks again at once, after the next commit, or at what time; whose turn it
-///          is; the time of the last flush of everything.
+/// State:   of each log whether its runner looks again at once, after the next commit, or at what time; which log has
+///          the turn; the time of the last flush of everything.
 /// Use:     run_one() while there is room; wake(), due_at() and put_off() when something changed in a log.
 /// Rules:   new and deferred mail are admitted alternately; the retry logs take turns among themselves. Nothing runs in
 ///          the hold log.

@@ -358,7 +358,7 @@ class Workload {
     start();
   }
 
-  /// What was asked for and not told came true or not: the truth from now on is what is there.
+  /// What was asked for and not confirmed came true or not: the truth from now on is what is there.
   void forget_what_is_gone() {
     std::set<std::string> there;
     auto scan = m_.log->scan();

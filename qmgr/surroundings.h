@@ -38,14 +38,14 @@ struct ManagerOptions {
   seconds delay_warning{0};            // delay_warning_time; 0: none
   bool confirm_delay_cleared = false;  // tell a sender who was warned of the delivery as well
   bool double_bounces = false;         // notify_classes has 2bounce: undeliverable notices are reported
-  /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
+  /// Whole address of double_bounce_sender: besides the null sender the only one with mail that discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
   bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
-  /// What settings let a program name for its mail, by program. Who has no entry may name any: root.
+  /// What settings let a program name for its mail, by program. A client without an entry may name any: root.
   std::map<std::string, config::Ways, std::less<>> filters = {}, transports = {};
-  /// Whose sender may have to be rewritten (srs_forward); trivial-rewrite says whether.
+  /// The mail with a sender that may have to be rewritten (srs_forward); trivial-rewrite says whether.
   enum class Rewrites : std::uint8_t { none, forwarded, all } rewrites = Rewrites::none;
   bool verp_bounces = true;  // a notice for each recipient of a VERP message (disable_verp_bounces)
   // address_verify_concurrency_limit: look-ups, and connections of a transport, that all probes of verify have together
@@ -91,7 +91,7 @@ class Ports {
   virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// New mail can or cannot be taken.
   virtual void queue_state(bool accepting) = 0;
-  /// Who is told what happens to messages; nullptr: nobody.
+  /// The watchers of what happens to messages; nullptr: there are none.
   virtual Watches* watches() { return nullptr; }
   /// The queue log failed: the process ends, and recovery reads what is really there.
   [[noreturn]] virtual void fatal(const Error& why) = 0;

@@ -42,7 +42,7 @@ double TenantShares::rate_of(const Share& share, SteadyTime now) const {
   // Nothing may have left for long: what it was before says nothing then.
   if (const auto passed = now - share.since; rate > 0 && passed >= kMeasured)
     rate = std::min(rate, static_cast<double>(share.left + 1) / seconds_of(passed));
-  // Who was never measured, or stands still, gets through his share within the longest time.
+  // A tenant that was never measured, or stands still, gets through its share within the longest time.
   return std::max(rate, static_cast<double>(limit_) / static_cast<double>(std::max(longest_.count(), 1L)));
 }
 

@@ -1,14 +1,15 @@
 #pragma once
-/// What each tenant has of the active set (tenant_active_share), and what of his waits on the disk for a place in it.
+/// What each tenant has of the active set (tenant_active_share), and how much of its mail waits on the disk for a
+/// place in it.
 ///
 /// Use:     if (full(tenant)) the message is parked: park_for() says which retry log, parked() where it is; else
-///          enter() … leave(). take() names one whose tenant has room again: it is begun where it is, whatever the time
-///          of its log.
-/// How:     a message beyond the share goes to a retry log, and who is behind it in the journal is not held up. That
+///          enter() … leave(). take() names one of a tenant that has room again: it is begun where it is, whatever the
+///          time of its log.
+/// How:     a message beyond the share goes to a retry log, and mail behind it in the journal is not held up. That
 ///          log's time is about when its turn should come, by how fast the tenant's mail leaves the active set; its
 ///          place is remembered as well, so that its turn comes when there is room. Places that are not remembered (too
 ///          many, or a restart) cost no more than that time.
-/// Bounds:  kPlaces places in all. A tenant is known while something of his is here, or is remembered.
+/// Bounds:  kPlaces places in all. A tenant is known while something of it is here, or is remembered.
 /// Thread:  the loop's.
 #include <cstdint>
 #include <deque>

@@ -36,7 +36,7 @@ void Watches::tell(std::string_view queue_id, Happened what) {
     if (watcher->id.empty() || watcher->id == queue_id) send(*watcher, what);
 }
 
-/// Tells how much is missing as soon as the watcher has taken what came before the gap.
+/// Reports how much is missing as soon as the watcher has taken what came before the gap.
 async::Task<void> Watches::tell_gaps(Watcher* watcher) {
   for (;;) {
     if (!co_await watcher->fell_behind.wait()) co_return;

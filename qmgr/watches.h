@@ -1,11 +1,11 @@
 #pragma once
-/// Who watches messages go (penqueue --follow), and what they are told.
+/// The tools that watch messages (penqueue --follow), and what they receive.
 ///
 /// Use:     `if (watches.any()) watches.tell(id, {.step = Step::removed});` where something happens to a message.
 ///          A tool's conversation: co_await Watches::serve(&watches, channel, request, id).
 /// Cost:    while nobody watches: any(), a comparison.
-/// Bounds:  kMost watchers; kWaiting bytes wait for each. One that takes nothing is told no more until it has taken
-///          what waits, and then how much is missing. Nobody waits for a watcher.
+/// Bounds:  kMost watchers; kWaiting bytes wait for each. One that takes nothing gets no more until it has taken what
+///          waits, and then learns how much is missing. Nobody waits for a watcher.
 /// Thread:  the loop's.
 #include <string>
 #include <string_view>

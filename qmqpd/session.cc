@@ -274,7 +274,7 @@ async::Task<void> Session::say(Reply reply) {
     metrics::qmqpd_rejects.add(reply.code == 'D' ? metrics::ReplyClass::permanent : metrics::ReplyClass::transient);
     tell_rejected(reply);
     if (whole_) log::warning("{}: {}: {}", queue_id_, shown_, reply.text);
-    staged_.reset();  // who waits holds nothing
+    staged_.reset();  // a session that waits holds nothing
     message_.reset();
     if (server_.options_.error_delay > milliseconds(0))
       (void)co_await server_.loop_.sleep(server_.options_.error_delay, {.cancel = &server_.stopping_});

@@ -1,5 +1,5 @@
 #pragma once
-/// One connection of a QMQP client: who it is, its message, the reply.
+/// One connection of a QMQP client: its name and address, its message, the reply.
 ///
 /// Use:     Session session(server, std::move(stream), peer);  co_await session.run();
 /// Thread:  the loop's. The server must outlive it.
@@ -66,7 +66,7 @@ class Session {
   std::string held_;
   std::shared_ptr<intake::Body> staged_;
   mail::BdatScanner stager_;
-  Answer fault_;  // of the envelope; told when the request has come
+  Answer fault_;  // of the envelope; sent when the request has come
 };
 
 }  // namespace pen::qmqpd

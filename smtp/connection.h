@@ -71,7 +71,7 @@ class Connection {
     /// The last call: c reports nothing more.
     virtual void closed(Connection& c, const Ended& ended) = 0;
     virtual ipc::StagePage& stages() = 0;
-    /// Who follows the dialogue of connections; nullptr: nobody can.
+    /// The readers of connections' dialogues; nullptr: there are none.
     virtual trace::Hub* trace() { return nullptr; }
   };
 
@@ -88,7 +88,7 @@ class Connection {
   void give_up(mail::DeliveryStatus status);
   void submit(std::shared_ptr<Work> work);
   void request_close();
-  /// Ends a connection whose peer has been silent for too long.
+  /// Ends a connection if its peer has been silent for too long.
   void check_time();
 
   std::uint64_t id() const { return id_; }
@@ -149,7 +149,7 @@ class Connection {
   void handle_events();
   void salvage_lines();
   milliseconds timeout_of(Step step) const;
-  /// Fills stream_, or tells the host of the failure. False: there is no connection.
+  /// Fills stream_, or reports the failure of the host. False: there is no connection.
   async::Task<bool> connect();
   Ended connect_failure(const Error& error);
   Ended unreached(Trouble trouble, std::string text);

@@ -380,7 +380,7 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
   qmgr_.send(result);
 }
 
-/// It is this host that does not take the mail now, and another one is asked before anybody is told.
+/// It is this host that does not take the mail now, and another one is asked before anything is reported.
 bool Deliveries::may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status) {
   return job.other_hosts && !done.own_fault &&
          (status.action == mail::Action::deferred ||

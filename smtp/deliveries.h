@@ -5,11 +5,11 @@
 ///          Deliveries deliveries(loop, settings, qmgr);
 ///          co_return co_await delivery::converse(qmgr, deliveries, draining);
 ///          Destroying it closes every connection at once: what was not ended by end-of-data has no effect.
-/// Rules:   peers that misbehave when spoken to in groups of commands are told to qmgr, whose destination database
-///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for
-///          kMisbehaved): for connections that were ordered before qmgr heard of it. The same holds for peers whose
-///          TLS is broken, where the TLS level is may: they are spoken to in clear text. The postmaster is told of
-///          errors with a host once an hour at most, or after a connection that went well, and never of a connection
+/// Rules:   peers that misbehave when they get groups of commands are reported to qmgr, which keeps them in its
+///          destination database, and get one command at a time. Here too (at most kMaxMisbehaved, for
+///          kMisbehaved): for connections that were ordered before qmgr heard of it. The same holds for peers with
+///          broken TLS, where the TLS level is may: they get clear text. Errors with a host are reported to the
+///          postmaster once an hour at most, or after a connection that went well, and never of a connection
 ///          that was given notices (smtp/told_lately.h).
 /// Errors:  open(), close() and take() fail when qmgr breaks the conversation (a number used twice, a job that cannot
 ///          be).
@@ -47,13 +47,13 @@ class Deliveries final : public Connection::Host {
   /// Both outlive this object. logins: nullptr: nobody logs in.
   Deliveries(async::Loop& loop, Settings settings, delivery::Conversation& qmgr, ClientTls* tls = nullptr,
              std::shared_ptr<Logins> logins = nullptr);
-  /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
+  /// Results of TLS are reported to it from now on. skip_resumed: not of sessions begun before.
   void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
-  /// Where connections with errors are told of that notify_classes names.
+  /// Where connections with errors are reported that notify_classes names.
   void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) { tell_postmaster_ = std::move(tell); }
   /// What a refusal complains of; nullptr: they are taken for what they seem to be.
   void know_complaints(std::shared_ptr<const shaping::Rules> rules) { complaints_ = std::move(rules); }
-  /// Who follows the dialogue of connections from now on.
+  /// The readers of connections' dialogues from now on.
   void trace_to(std::shared_ptr<trace::Hub> hub) { trace_ = std::move(hub); }
   ~Deliveries() override;
 
@@ -72,7 +72,7 @@ class Deliveries final : public Connection::Host {
  private:
   struct Entry {
     std::unique_ptr<Connection> connection;
-    std::string policy_domain;  // whose reports hear of it; empty: nobody's, or it was told
+    std::string policy_domain;  // the domain that gets a report on it; empty: none, or it was reported
     bool closed = false;        // reported; the task may still say goodbye
     bool failed = false;        // something was wrong here with a job of it
   };
@@ -91,7 +91,7 @@ class Deliveries final : public Connection::Host {
   /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
   Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message, Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
-  /// Unless it was told lately. transcript: nullptr: nothing was said.
+  /// Unless it was reported lately. transcript: nullptr: nothing was said.
   void tell_errors(const ipc::Destination& to, mail::ErrorClasses errors, const mail::Transcript* transcript,
                    const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);

@@ -20,7 +20,7 @@ struct NoHost final : Connection::Host {
   ipc::StagePage page;
 };
 
-/// What the postmaster is told of one connection to a host.
+/// What the postmaster learns of one connection to a host.
 struct Told : DeliveriesFixture {
   Told() {
     const std::vector<std::string> words = {"data", "policy", "protocol", "resource", "software"};

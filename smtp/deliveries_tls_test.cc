@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(each_level_takes_what_it_asks_for_and_nothing_less) {
         BOOST_TEST(closed[0].status.dsn == "4.7.5");
         BOOST_TEST(closed[0].status.text.starts_with("Server certificate not "));
         BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id}, boost::test_tools::per_element());
-        // A peer whose TLS was not good enough has seen only these commands.
+        // A peer with TLS that was not good enough has seen only these commands.
         BOOST_TEST(host.peers[0]->commands() == (std::vector<std::string>{"EHLO me.example", "STARTTLS"}),
                    boost::test_tools::per_element());
       }

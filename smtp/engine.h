@@ -12,11 +12,11 @@
 ///          if (engine.handshake_due()) { shake hands; engine.tls_started(now) or engine.tls_failed(status); }
 ///          When ended() says so, or the connection ends: engine.finish(how), and take the last events.
 /// Order:   replies are matched in order to what was sent. How much is sent ahead, and what every reply or its
-///          absence means for which message, is the table of docs/pipelining.md; a reply is credited to one job
-///          or to none.
+///          absence means for which message, is the table of docs/pipelining.md; a reply is credited to one job or
+///          to no job.
 /// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is given to
 ///          the socket the caller marks the job as committed (mark_committed), here and in the stage page.
-/// Probes:  for a job whose purpose is a probe, MAIL and RCPT are said, then RSET in the same group; the replies to
+/// Probes:  for a job that is a probe, MAIL and RCPT are sent, then RSET in the same group; the replies to
 ///          RCPT are the results. With Settings::probe_data (smtp_address_verify_target = data) DATA follows the
 ///          replies to RCPT and its reply is the result; after a go-ahead the connection ends.
 /// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the peer").
@@ -67,7 +67,7 @@ enum class Step : std::uint8_t {
 /// "sending MAIL FROM", as after "lost connection with … while".
 std::string_view doing(Step step);
 
-/// Who the peer is, for texts.
+/// The peer's names, for texts.
 struct Peer {
   std::string host;   // "mx.example.org"
   std::string shown;  // "mx.example.org[192.0.2.1]", or with a path
@@ -75,7 +75,7 @@ struct Peer {
 
 enum class Form : std::uint8_t { none, bdat, data, seven_bit };
 struct Send {
-  std::vector<const Job*> begun = {};  // jobs whose first command is in text
+  std::vector<const Job*> begun = {};  // jobs with their first command in text
   std::string text = {};               // commands first; may be empty
   bool response = false;               // text is one to a challenge of AUTH, not a command
   const Job* job = nullptr;            // then this job's content
@@ -307,8 +307,8 @@ class Engine {
   std::vector<Event> events_;
   std::uint64_t next_number_ = 1;
   std::uint64_t cursor_ = 1;   // the next transaction to send
-  std::uint64_t writing_ = 0;  // transaction whose content the caller is writing
-  std::uint64_t held_ = 0;     // transaction whose good end of data waits for proof that replies are in step
+  std::uint64_t writing_ = 0;  // transaction with the content that the caller is writing
+  std::uint64_t held_ = 0;     // transaction with an accepted end of data that waits for proof that replies are in step
   SteadyTime proof_due_{};     // held_ != 0: until then
   std::uint64_t scaled(std::uint64_t window) const;
 

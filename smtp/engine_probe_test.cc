@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_fault_in_a_probe_or_beside_one_is_credited_to_nobody_else
             check_ledger(h, peer);
             BOOST_TEST(!h.timed_out);
             // A lost connection leaves committed messages in doubt. Of the refusals only that of RSET does: the
-            // message before it if the peer knows the command; in a flow of BDAT, messages whose content follows it.
+            // message before it if the peer knows the command; in a flow of BDAT, messages with content behind it.
             const bool flow = (bits & 11) == 3;
             const bool may_doubt =
                 fault == "drop" || fault == "421" || (stage == "rset" && (flow || !fault.starts_with("50")));

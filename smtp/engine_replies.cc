@@ -44,8 +44,8 @@ mail::DeliveryStatus Engine::success(const mail::Recipient& recipient, const mai
   return status;
 }
 
-/// The result of a probe whose recipient was accepted. The go-ahead after DATA (3xx) has no enhanced status code of its
-/// own (RFC 2034).
+/// The result of a probe after its recipient was accepted. The go-ahead after DATA (3xx) has no enhanced status code
+/// of its own (RFC 2034).
 mail::DeliveryStatus Engine::would_take(const mail::Reply& reply) const {
   return {mail::Action::delivered, reply.positive() ? reply.dsn_or_default() : "2.0.0", reply.text,
           "smtp; " + reply.text, peer_.host};
@@ -102,7 +102,7 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
     // The handshake may have been answered by somebody nearer: a proxy, or a router that accelerates TCP.
     round_trip_ = std::max(round_trip_, std::chrono::ceil<microseconds>(now - hello_at_));
   } else if (step == Step::mail) {
-    // No reply is quicker than the path. A handshake whose first packet was lost took longer than that.
+    // No reply is quicker than the path. A handshake took longer than that if its first packet was lost.
     if (const Transaction* t = find(owed_.front().transaction); t != nullptr)
       round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
   }

@@ -27,7 +27,7 @@ struct Server {
   std::shared_ptr<smtp::Logins> logins;      // nullptr: nobody logs in
   std::shared_ptr<ipc::TlsReports> reports;  // nullptr: none are made
   bool skip_resumed = false;
-  std::shared_ptr<ipc::SessionErrors> session_errors;  // nullptr: nobody is told
+  std::shared_ptr<ipc::SessionErrors> session_errors;  // nullptr: they are not reported
   std::set<const smtp::Deliveries*> deliveries;        // for status
   std::shared_ptr<trace::Hub> trace;
   std::shared_ptr<const shaping::Rules> complaints;  // nullptr: shaping is not yes
@@ -101,7 +101,7 @@ Prepared prepare(const config::Config& config, bool lmtp) {
   out.tls = std::make_shared<smtp::ClientTls>(std::move(settings), system_clock());
   if (config::key_socket(config)) out.tls->keys_elsewhere();
   out.tls->preload();
-  if (s.shaping == config::Shaping::yes)  // of a file that cannot be used qmgr tells
+  if (s.shaping == config::Shaping::yes)  // qmgr reports a file that cannot be used
     out.complaints =
         std::make_shared<const shaping::Rules>(shaping::read_usable_files(s.shaping_rules_files, [](auto) {}));
   return out;

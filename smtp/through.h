@@ -2,7 +2,7 @@
 /// Makes the connection that a dialogue runs over: from its source's address, or through the source's proxy.
 ///
 /// Use:     auto stream = co_await reach(loop, destination, through, until);
-///          if (!stream) … stream.error() says whose fault it is
+///          if (!stream) … stream.error() says what failed: host, proxy or source
 /// Rules:   what the proxy says of the host counts as the host's; whatever else goes wrong with a proxy, and an address
 ///          of the source that this host does not have, is the source's (Trouble::source). A proxy of kind haproxy says
 ///          nothing: when it cannot reach the host it hangs up, which looks like the host's doing.

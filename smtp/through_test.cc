@@ -18,7 +18,7 @@ std::string bytes(std::initializer_list<int> values) {
 }
 const std::string kDone = bytes({5, 0, 0, 1, 127, 0, 0, 1, 0, 25});
 
-/// A proxy that reads and answers as it is told, and is then the host itself.
+/// A proxy that reads and answers as the test says, and is then the host itself.
 struct Proxy {
   struct Step {
     std::size_t reads;
@@ -106,7 +106,7 @@ BOOST_FIXTURE_TEST_SUITE(through, ThroughFixture)
 BOOST_AUTO_TEST_CASE(a_source_is_bound_to_and_has_its_own_name) {
   settings.bind_address = "127.0.0.5";  // the source's own counts
   start();
-  Proxy host(loop, {});  // no proxy: it only tells who came
+  Proxy host(loop, {});  // no proxy: it only reports its clients
   open_through(1, host.port, from("127.0.0.77", "one.example"));
   const auto id = job(1, "x\r\n");
   until([&] { return results.size() == 1; });

@@ -93,7 +93,7 @@ void Authentication::begin() {
                          .receiver = policy_.settings.myhostname,
                          .now = server_.loop.clock().wall_now(),
                          .allowance = &spf_allowance_};
-  // A HELO name that is none has no record (RFC 7208 section 2.3).
+  // A HELO name that is no host name has no record (RFC 7208 section 2.3).
   helo_asked_ = mail::fully_qualified(helo_) && !mail::numeric_hostname(helo_);
   waiting_ = 1;
   if (helo_asked_) {
@@ -282,7 +282,7 @@ std::string_view Authentication::spf_word() const {
 std::string_view Authentication::dkim_word() const {
   if (!dkim_done_) return {};
   if (dkim_.empty()) return "none";
-  // One that passes is enough; else the first one tells.
+  // One that passes is enough; else the first one counts.
   const bool passed = std::ranges::any_of(dkim_, [](const auto& one) { return one.verdict == dkim::Verdict::pass; });
   return passed ? "pass" : dkim::verdict_word(dkim_.front().verdict);
 }

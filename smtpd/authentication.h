@@ -49,7 +49,7 @@ class Authentication {
   void begin();
   /// Waits for SPF of the sender, or of the HELO name for the null sender. Only if asks_spf().
   async::Task<const spf::Outcome*> spf();
-  /// Whose name a refusal by SPF concerns.
+  /// The name that a refusal by SPF concerns.
   bool about_helo() const { return sender_.empty(); }
   const std::string& sender() const { return sender_; }
 

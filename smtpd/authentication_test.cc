@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(junk_beside_the_author_does_not_save_a_forgery) {
   BOOST_TEST(rig.send("a@soft.example",
                       "From: a@1.example, a@2.example, a@3.example, a@4.example, a@5.example, a@x.example\r\n\r\nx\r\n")
                  .starts_with("550 5.7.26 <1.example>: From address rejected: DMARC: too many addresses in From:"));
-  // Who passes for one author does not pass for another one, whom nobody has looked at.
+  // A message that passes for one author does not pass for another author that was not looked at.
   BOOST_TEST(rig.send("a@x.example", "From: a@x.example, ceo\r\n\r\nx\r\n").starts_with("250"));
   BOOST_TEST(rig.content().contains("dmarc=permerror reason=\"an address in From: without a domain\""));
 }

@@ -61,7 +61,7 @@ metrics::Reason reason_of(Check check) {
   }
 }
 
-/// As Postfix, whose lines then name the recipient, if it is the only one.
+/// As Postfix does: its lines then name the recipient, if it is the only one.
 bool about_content(const Subject& about) {
   const std::string_view where = about.where;
   return where == "DATA" || where == "END-OF-MESSAGE";

@@ -223,7 +223,8 @@ class Checks {
   Answer defer_by_dmarc(const dmarc::Outcome& outcome);
 
   // checks_quota.cc
-  /// Who sends, with their limits: the login and the sender, as far as they have any. Errors: smtpd_quota_maps.
+  /// The senders with their limits: the login and the sender address, as far as they have any. Errors:
+  /// smtpd_quota_maps.
   [[gnu::noinline]] async::Task<Result<std::vector<ipc::sender_memory::QuotaUser>>> quota_users();
 
   void log_line(std::string_view verb, std::string_view reply) const;

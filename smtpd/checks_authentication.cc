@@ -36,7 +36,7 @@ async::Task<Checks::Answer> Checks::refuse_by_spf(std::string_view restriction, 
       break;
   }
   std::string text = fmt::format("SPF {}: {} may not send for {}", spf::verdict_word(verdict), address, found.domain);
-  // Anybody can write such a text: the reader must know whose it is.
+  // Anybody can write such a text: the reader must know its author.
   if (!found.explanation.empty()) text += fmt::format("; {} explains: {}", found.domain, found.explanation);
   co_return refuse(code, kSpfFailed, name, text);
 }
@@ -84,7 +84,7 @@ async::Task<Verdict> Checks::author() {
   };
   const Action action = action_for(found.disposition);
   if (action == Action::reject) co_return finish(refuse_by_dmarc(found));
-  // Who writes a message chooses servers that never answer: it waits where it would not pass without them.
+  // The author of a message may choose servers that never answer: it waits where it would not pass without them.
   if (found.withheld > found.disposition && action_for(found.withheld) != Action::none)
     co_return finish(defer_by_dmarc(found));
   if (action == Action::hold) {

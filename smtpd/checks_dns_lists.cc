@@ -1,4 +1,4 @@
-/// Restrictions that ask DNS lists, and the replies to who is listed.
+/// Restrictions that ask DNS lists, and the replies to listed clients.
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -84,7 +84,7 @@ async::Task<Checks::Answer> Checks::refuse_listed(const Restriction& r, ListQues
 
 async::Task<Checks::Answer> Checks::permit_listed(const Restriction& r, ListQuestion question) {
   if (!question.name) co_return Answer::dunno;
-  // Whoever runs a list must not be able to make an open relay of this host.
+  // The operator of a list must not be able to make an open relay of this host.
   if (subject_.recipient) {
     const auto authorized = co_await authorized_destination();
     if (!authorized.value_or(false)) co_return Answer::dunno;

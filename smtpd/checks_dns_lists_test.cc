@@ -1,4 +1,4 @@
-// DNS lists in real sessions: whom each restriction asks about, the replies, and when questions are asked.
+// DNS lists in real sessions: what each restriction asks about, the replies, and when questions are asked.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>

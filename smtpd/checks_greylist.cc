@@ -1,4 +1,4 @@
-/// check_greylist: puts off who was not seen before (docs/greylisting.md).
+/// check_greylist: puts off clients that were not seen before (docs/greylisting.md).
 #include <fmt/format.h>
 
 #include "lib/base/network.h"

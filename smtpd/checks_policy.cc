@@ -1,4 +1,4 @@
-/// check_policy_service: what a policy server is told of the session, and what is done with its answer.
+/// check_policy_service: what a policy server learns of the session, and what is done with its answer.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -106,7 +106,7 @@ async::Task<Checks::Answer> Checks::check_sender_quota(const Restriction&, const
     co_return table_problem(*subject_.sender);
   }
   if (users->empty()) co_return Answer::dunno;
-  // Content comes: the message counts now, once. Before that a recipient who would be too many is refused.
+  // Content comes: the message counts now, once. Before that a recipient beyond the limit is refused.
   const bool counts = after_content_ || std::string_view(subject_.where) == "DATA";
   const auto recipients = static_cast<std::uint32_t>(subject_.recipient_count);
   sessions::SenderMemory::QuotaQuestion question;

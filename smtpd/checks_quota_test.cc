@@ -1,4 +1,4 @@
-// check_sender_quota in real sessions: who is asked about, when it counts, and what the client hears.
+// check_sender_quota in real sessions: which users are asked about, when it counts, and what the client hears.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>

@@ -50,7 +50,7 @@ struct Checks::ServerSearch {
   RecordType type() const { return servers == Servers::names ? RecordType::ns : RecordType::mx; }
 };
 
-// One row for each restriction: whose servers, and which.
+// One row for each restriction: the servers of which name, and of which kind.
 
 async::Task<Checks::Answer> Checks::check_client_a_access(const Restriction& r, const Name&) {
   return client_servers(r, Servers::addresses);

@@ -46,7 +46,7 @@ Checks::Answer Checks::put_off(const Verification& how, std::int64_t code, const
 }
 
 async::Task<Checks::Answer> Checks::unverified(std::string given, Name name, Verification how) {
-  // Who probes us may be asked back, and would ask us back in turn.
+  // A host that probes us might be probed back, and would probe us back in turn.
   if (sends_probes(given) || (subject_.recipient && sends_probes(*subject_.recipient))) co_return Answer::dunno;
   const std::string address = policy_.resolve->rewrite(given);
   const auto& s = policy_.settings;

@@ -18,7 +18,7 @@
 
 namespace pen::smtpd {
 
-/// The address of a client whose address is not known.
+/// The address of a client that has no known address.
 inline constexpr std::string_view kUnknownAddress = "unknown";
 
 /// The client of a session, as far as known.

@@ -1,5 +1,5 @@
 #pragma once
-/// Connects to a helper of smtpd (a filter, a policy server), whose host may be a name.
+/// Connects to a helper of smtpd (a filter, a policy server); its host may be a name.
 ///
 /// Use:     auto stream = co_await connect_to(loop, names, settings.address, settings.families, until);
 /// Names:   looked up for each connection, by smtpd's own resolver. Of the addresses those of the families are tried,

@@ -115,7 +115,7 @@ bool counts_clients(const config::Settings& s) {
 Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   if (!smtpd::AuthPolicy::available(context.settings())) return nullptr;
   PEN_TRY_ASSIGN(auto peer, smtpd::AuthPolicy::service(context.config()));
-  if (!peer) return nullptr;  // the policy has told it
+  if (!peer) return nullptr;  // the policy has logged it
   auto service =
       std::make_shared<sasl::DovecotService>(context.loop(), *std::move(peer), sasl::DovecotService::Options{});
   service->on_down = [](const std::string& why) {
@@ -166,7 +166,7 @@ void watch_load(Context& context, smtpd::Server& server) {
 }
 
 /// Connections at once at a port where clients are tested: those under test, those that are served, those that wait for
-/// that, and as many that are being told that there are too many.
+/// that, and as many that are getting the reply that there are too many.
 std::size_t connections_of_screened(const Context& context) {
   const config::Settings& s = context.settings();
   const auto tested = static_cast<std::size_t>(s.postscreen_pre_queue_limit);

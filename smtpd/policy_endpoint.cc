@@ -45,7 +45,7 @@ struct PolicyEndpoint::Connection {
   int requests = 0;
 };
 
-/// One of the permitted connections, and the place in the count of those who wait for it.
+/// One of the permitted connections, and the place in the count of requests that wait for it.
 class PolicyEndpoint::Place {
  public:
   explicit Place(PolicyEndpoint& endpoint) : endpoint_(endpoint) {

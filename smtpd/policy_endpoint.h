@@ -5,9 +5,9 @@
 /// Talks:   one request at a time on each connection, never the next one before the answer. A transaction gets the
 ///          connection that it had; else one that no transaction has, else a new one, else the one that was used
 ///          longest ago.
-/// Bounds:  Limits of connections; who finds none free waits, PolicyService::timeout at most. Connecting, sending and
-///          the answer get that time each; an answer is PolicyReply::kMaxSize long at most. A request is written only
-///          when there is a connection for it.
+/// Bounds:  Limits of connections; a request that finds none free waits, PolicyService::timeout at most. Connecting,
+///          sending and the answer get that time each; an answer is PolicyReply::kMaxSize long at most. A request is
+///          written only when there is a connection for it.
 /// Down:    a server that refuses to be connected to, or that has answered nobody while a request waited out its time,
 ///          is down for PolicyService::retry_delay: attempts fail at once, also those that wait for a connection. Then
 ///          one attempt goes ahead, and the others wait for how it ends; for a server that was silent they wait no

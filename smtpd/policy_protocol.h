@@ -1,5 +1,5 @@
 #pragma once
-/// The text of policy delegation: what a policy server is told, and what it answers.
+/// The text of policy delegation: what a policy server is asked, and what it answers.
 ///
 /// Use:     std::string request = policy_request(query);
 ///          PolicyReply reply;  while (!reply.complete()) PEN_TRY(reply.line(line, utf8));  … reply.action() …

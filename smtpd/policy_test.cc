@@ -19,7 +19,7 @@ constexpr std::string_view kOk = "250 2.1.5 Ok\r\n";
 constexpr std::string_view kProblem =
     "451 4.3.5 <user@example.org>: Recipient address rejected: Server configuration problem\r\n";
 
-/// Sessions whose recipients a policy server is asked about.
+/// Sessions: a policy server is asked about their recipients.
 struct Asking {
   explicit Asking(std::string settings = {}, std::string braces = {})
       : rig("smtpd_relay_restrictions = reject_unauth_destination\nsmtpd_recipient_restrictions = "

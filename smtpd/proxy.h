@@ -1,6 +1,6 @@
 #pragma once
 /// The before-queue content filter of one transaction: an SMTP client that repeats the session's commands one at a
-/// time, and whose replies go back to the session's client.
+/// time, and passes replies back to the session's client.
 ///
 /// Use:     Proxy proxy(loop, names, *policy.proxy, ends);
 ///          mail::Reply r = co_await proxy.open(client, ident, local);
@@ -10,8 +10,8 @@
 ///          failure has been logged. Only a positive reply to end_of_data() means that the filter has the message.
 /// End:     the destructor hangs up at once: a filter without end of data has no message.
 /// Bounds:  smtpd_proxy_timeout for each wait; a reply by mail::ReplyParser.
-/// Loops:   `ends` holds the addresses of this process's open connections to the filter: a session whose client is
-///          one of them is a mail loop.
+/// Loops:   `ends` holds the addresses of this process's open connections to the filter: a session with one of them
+///          as its client is a mail loop.
 /// Thread:  the loop's.
 /// Source:  Postfix SMTPD_PROXY_README, smtpd_proxy_*.
 #include <expected>

@@ -21,7 +21,7 @@ struct Response {
   };
   std::string text;  // the last line, without CRLF
   Kind kind = Kind::good;
-  mail::ErrorClasses error;                    // what the postmaster may be told
+  mail::ErrorClasses error;                    // what may be reported to the postmaster
   std::optional<metrics::Reason> reason = {};  // why it refuses, if the class of error does not say it
   bool counts = false;                         // for put_off: count it as an error of the client after all
   std::vector<std::string> before;             // the lines before the last one

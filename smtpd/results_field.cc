@@ -64,7 +64,7 @@ bool skip_comments(std::string_view& text) {
 
 bool name_char(char c) { return ascii_alnum(c) || c == '-' || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
 
-/// Whether the text begins with this name, and not with a longer one. A final dot is the same name for whoever asks
+/// Whether the text begins with this name, and not with a longer one. A final dot is the same name for a question to
 /// DNS.
 bool begins_with_name(std::string_view text, std::string_view name) {
   if (!istarts_with(text, name)) return false;
@@ -73,7 +73,7 @@ bool begins_with_name(std::string_view text, std::string_view name) {
   return text.empty() || text.starts_with(kNoBreak) || !name_char(text.front());
 }
 
-/// Whether the name stands anywhere in text whose form nobody can tell.
+/// Whether the name stands anywhere in text of an unknown form.
 bool has_name(std::string text, std::string_view name) {
   std::erase(text, '\\');
   const std::string_view all = text;

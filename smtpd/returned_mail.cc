@@ -162,7 +162,7 @@ void ReturnedMail::tell() const {
 
 void ReturnedMail::tell_notice(const Address& at) const {
   const returned::Notice& notice = *report_.notice;
-  // A VERP address knows better than its notice whom the mail was for, but it knows only one.
+  // A VERP address names the recipient of the mail better than its notice, but it names only one.
   const bool by_verp = at.kind == Kind::verp && notice.recipients.size() == 1 && notice.more == 0;
   const std::string& from = !at.sender.empty()                      ? at.sender
                             : !report_.original.return_path.empty() ? report_.original.return_path

@@ -1,11 +1,11 @@
 #pragma once
-/// Mail that comes back: notices about mail of ours, and feedback reports, read and told as events.
+/// Mail that comes back: notices about mail of ours, and feedback reports, read and reported as events.
 ///
 /// Use:     auto found = co_await ReturnedMail::of(server, policy, client, message);   // nullptr: an ordinary message
 ///          auto commit = co_await (*found)->read(until);  (*found)->drop();   // before the commit
 ///          (*found)->tell();                                                  // when the queue has the message
 /// Which:   recipients of returned_mail_recipients; addresses of VERP in domains of ours; addresses that SRS made here.
-/// Bounds:  a message with more than kMostAddresses recipients is none; Reader's for the content.
+/// Bounds:  a message with more than kMostAddresses recipients is ordinary; Reader's for the content.
 /// Thread:  the loop's. Server, policy and message must outlive it.
 /// Source:  docs/returned-mail.md.
 #include <memory>
@@ -29,9 +29,9 @@ class ReturnedMail {
                                                                const ClientFacts& client, intake::Message& message);
   /// Reads the content, which is complete. Outcomes: those of Message::show_content(), and spool_failed.
   async::Task<intake::Commit> read(async::Until until);
-  /// With returned_mail_action = discard: what could be read goes no further, but to those whom SRS leads to.
+  /// With returned_mail_action = discard: what could be read goes no further, except to the senders that SRS leads to.
   void drop();
-  /// Writes to the log, counts and tells.
+  /// Writes to the log, counts and emits events.
   void tell() const;
 
  private:
@@ -39,7 +39,7 @@ class ReturnedMail {
   struct Address {
     std::string address;
     Kind kind = Kind::listed;
-    // Of VERP and SRS: who sent the mail that comes back, and for whom it was (VERP).
+    // Of VERP and SRS: the sender of the mail that comes back, and its recipient (VERP).
     std::string sender, recipient;
   };
   ReturnedMail(Server& server, const Policy& policy, const ClientFacts& client, intake::Message& message);

@@ -1,6 +1,6 @@
 #pragma once
-/// The tests of one session's client, from its connection until it has passed or is gone. Owned by the Session; there
-/// is none at a port that is not screened.
+/// The tests of one session's client, from its connection until it has passed or is gone. Owned by the Session; a port
+/// that is not screened has no such object.
 ///
 /// Thread:  the loop's. The Screener outlives it.
 #include <optional>

@@ -32,7 +32,7 @@ class Screener {
   std::function<void()> on_change = [] {};
   /// Whether so many clients are tested that their tests are shortened; none: nobody asks.
   std::unique_ptr<Stress> stress;
-  /// What other hosts know of a client, and what they are told; empty: there are none.
+  /// Asks other hosts about a client, and reports to them; empty: there are no other hosts.
   std::function<async::Task<std::optional<triage::Record>>(std::string key)> find_elsewhere;
   std::function<void(const std::string& key, const triage::Record& record)> tell_others;
 

@@ -85,7 +85,7 @@ class Server {
   milter::Endpoints milters;
   /// DNS lists, for all sessions.
   dnsbl::Lookup lists;
-  /// Permits for the questions of SPF, DKIM and DMARC: domains whose servers are silent must not take all that the
+  /// Permits for the questions of SPF, DKIM and DMARC: domains with silent servers must not take all that the
   /// resolver has (1000).
   async::Semaphore authentications;
   static constexpr std::size_t kQuestions = 400;
@@ -107,7 +107,7 @@ class Server {
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.
   std::shared_ptr<ServerTls> tls;
-  /// Who follows the dialogue of sessions; none: a test without.
+  /// The readers of sessions' dialogues; none: a test without.
   std::shared_ptr<trace::Hub> trace;
   /// For ETRN; none: a test without.
   std::shared_ptr<SiteFlush> site_flush;

@@ -400,7 +400,7 @@ async::Until Session::patience(milliseconds limit) const {
   Stress* stress = strain();
   if (!stress || server_.stopping()) return {.deadline = waiting_since_ + limit, .cancel = &server_.stop_cancel()};
   if (!stress->on()) return {.deadline = waiting_since_ + limit, .cancel = &stress->begins()};
-  // Who waited when it began has that much time from then on.
+  // A client that waited when it began has that much time from then on.
   return {.deadline = std::max(waiting_since_, stress->since()) + limit, .cancel = &server_.stop_cancel()};
 }
 

@@ -63,9 +63,9 @@ class Session {
   std::optional<async::SocketAddress> own_end() const;
   /// From now on the session counts among those that are served.
   void take_place();
-  /// Looks the client's name up and serves it. known: a proxy, if there is one, has said who it is.
+  /// Looks the client's name up and serves it. known: a proxy, if there is one, has named the client.
   [[gnu::noinline]] async::Task<void> welcome(bool known);
-  /// Counts the session as its client's. True: that is one too many, which the client has been told.
+  /// Counts the session as its client's. True: that is one too many, and the client has its reply.
   [[gnu::noinline]] async::Task<bool> too_many_connections();
   /// Serves the client whose address is known now.
   async::Task<void> serve_client();
@@ -75,7 +75,7 @@ class Session {
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
-  /// What smtpd_command_filter makes of a command. Error: the client has been told.
+  /// What smtpd_command_filter makes of a command. Error: the client has its reply.
   [[gnu::noinline]] async::Task<Result<std::string>> filter_command(std::string text);
   /// Does what the command says. The text must live until the command is done.
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
@@ -83,7 +83,7 @@ class Session {
   Flow bare_newline();
   /// There is input after a command that does not allow it.
   bool out_of_turn(mail::Verb verb) const;
-  /// A field of a header: whoever speaks sends HTTP, or content after a refused DATA.
+  /// A field of a header: the client sends HTTP, or content after a refused DATA.
   static bool looks_like_field(std::string_view word);
   bool improper_pipelining(mail::Verb verb, std::string_view name);
   void count(mail::Verb verb, bool ok);
@@ -162,7 +162,7 @@ class Session {
 
   // session_screen.cc
   WallTime wall_now() const;
-  /// Tests the client, at a port of postscreen. close: it has been told.
+  /// Tests the client, at a port of postscreen. close: it has its reply.
   [[gnu::noinline]] async::Task<Flow> screen();
   enum class Met : std::uint8_t { not_by_ip, turned_away, passes, tested };
   /// What comes before the tests.
@@ -194,7 +194,7 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> misbehaved(triage::Test test, std::string_view about, std::string_view text);
 
   // session_refused.cc
-  /// Serves a client whose recipients are all refused.
+  /// Serves a client and refuses all its recipients.
   [[gnu::noinline]] async::Task<void> refuse_all();
   [[gnu::noinline]] async::Task<Flow> refuse_command(std::string_view text);
   [[gnu::noinline]] async::Task<void> refused_hello(const mail::CommandLine& line);

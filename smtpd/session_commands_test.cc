@@ -1,4 +1,4 @@
-// Settings about commands as such: what replaces them, what is passed over, what EHLO offers to whom.
+// Settings about commands as such: what replaces them, what is passed over, what EHLO offers to which client.
 #include <boost/test/unit_test.hpp>
 
 #include "smtpd/session_fixture.h"

@@ -35,7 +35,7 @@ mail::OddDomains Session::odd_domains() const {
 mail::CommandOptions Session::offered_parameters() const {
   const unsigned withheld = client_.esmtp ? discarded().bits : ~0u;
   const auto offered = [&](unsigned bit) { return (withheld & bit) == 0; };
-  // Without its keyword a client is not told of a parameter; these two are still understood, as Postfix does.
+  // Without its keyword a client does not know of a parameter; these two are still understood, as Postfix does.
   return {.size = client_.esmtp,
           .eight_bit_mime = client_.esmtp,
           .dsn = offered(keyword::kDsn),

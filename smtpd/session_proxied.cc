@@ -14,7 +14,7 @@ async::Task<bool> Session::ask_proxy() {
   Peer& peer = client_.peer;
   if (!header) {
     const Error& error = header.error();
-    // The address is the proxy's, or that of somebody who went round it: nobody's limits or permits are for it.
+    // The address is the proxy's, or of a client that went round it: no client's limits or permits are for it.
     if (error.is(async::WaitError::timed_out))
       log::warning("haproxy read: timeout error");
     else if (!error.is(async::WaitError::cancelled))

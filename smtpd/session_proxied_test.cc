@@ -1,4 +1,4 @@
-// Sessions behind a proxy that speaks the PROXY protocol: whose session it is, and what happens without a header.
+// Sessions behind a proxy that speaks the PROXY protocol: the client of the session, and what happens without a header.
 #include <boost/test/unit_test.hpp>
 
 #include "smtpd/limits_fixture.h"

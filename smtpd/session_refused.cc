@@ -1,4 +1,4 @@
-/// The session of a client that failed a test whose action is enforce: it may talk, and all its recipients are refused.
+/// The session of a client that failed a test with the action enforce: it may talk, and all its recipients are refused.
 /// It takes no more than a connection: no restriction, filter, policy server or queue hears of it.
 #include <fmt/format.h>
 
@@ -95,7 +95,7 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
       co_return Flow::close;
     case Verb::data:
     case Verb::bdat:
-      // Who goes on without a recipient does not listen; the content would be read as commands.
+      // A client that goes on without a recipient ignores replies; its content would be read as commands.
       log::info_as(kName, "{} without valid RCPT from {}", sc.last, sc.shown);
       reply(sc.sender ? "554 5.5.1 Error: no valid recipients" : "503 5.5.1 Error: need RCPT command");
       co_return Flow::close;

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(each_reply_code_is_the_settings) {
       BOOST_TEST(said.substr(0, 3) == code, row.setting << ": " << said);
     }
   }
-  // A client whose name does not lead back to its address.
+  // A client with a name that does not lead back to its address.
   for (const std::string& code : {std::string("450"), std::string("553")}) {
     Rig rig(
         "smtpd_client_restrictions = reject_unknown_client_hostname\nunknown_client_reject_code "

@@ -51,7 +51,7 @@ async::Task<void> SiteFlush::run() {
   while (!waiting_.empty()) {
     const auto next = std::ranges::min_element(waiting_, {}, [](const auto& entry) { return entry.second; });
     if (next->second > loop_.now()) {
-      // Another domain may come meanwhile, whose turn is sooner.
+      // Another domain with a sooner turn may come meanwhile.
       const auto wait = std::min<std::chrono::nanoseconds>(next->second - loop_.now(), kPause);
       (void)co_await loop_.sleep(wait);
       continue;

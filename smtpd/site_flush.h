@@ -5,7 +5,7 @@
 ///          if (!flush.ask("customer.example")) … 458 …
 /// Pace:    one domain at a time. After each there is a pause of kPause, and of kShare times what the look through the
 ///          queue has taken, so that ETRN gets a small part of the queue manager. A domain comes again kSame after its
-///          last flush at the earliest; who asks sooner asks for that one.
+///          last flush at the earliest; a client that asks sooner asks for that one.
 /// Bounds:  kMost domains wait.
 /// Ends:    with the process: what waits is forgotten, for mail is tried again at its time in any case.
 /// Thread:  the loop's.

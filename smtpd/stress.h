@@ -32,7 +32,7 @@ class Stress {
   bool on() const { return on_; }
   /// When it began; only while on().
   SteadyTime since() const { return since_; }
-  /// Raised from begin to end: for waits whose time is shorter under stress.
+  /// Raised from begin to end: for waits that are shorter under stress.
   async::Cancel& begins() { return begins_; }
   /// Ends the waits for begins(), whatever the load is.
   void wake() {

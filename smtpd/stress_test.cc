@@ -1,4 +1,4 @@
-// A service with all its places taken: which settings hold, and for whom.
+// A service with all its places taken: which settings hold, and for which sessions.
 #include "smtpd/stress.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-/// What smtpd tells as events, beside its lines in the log (docs/events.md).
+/// What smtpd emits as events, beside its lines in the log (docs/events.md).
 ///
 /// Use:     tell_rejected(client, {.queue_id = id, .stage = "RCPT", .reply = reply, .sender = &sender});
 /// Thread:  the loop's.

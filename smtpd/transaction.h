@@ -34,7 +34,7 @@ class Transaction {
               mail::MailCommand mail, intake::Effects effects, bool local, std::uint64_t number);
   ~Transaction();
 
-  /// Tells the session's filters of the message; they outlive the transaction, or hear of its end. args: what follows
+  /// Reports the message to the session's filters; they outlive the transaction, or hear of its end. args: what follows
   /// MAIL. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> ask_filters(SessionFilters& filters, std::string_view args);
 
@@ -109,7 +109,7 @@ class Transaction {
   Response not_queued(const intake::Commit& commit);
 
   // transaction_tenant.cc: each returns nullopt if there is no refusal.
-  /// Before the content: who may name the tenant in a field, which is taken out.
+  /// Before the content: whether the client may name the tenant in a field, which is taken out.
   [[gnu::noinline]] async::Task<std::optional<Response>> take_tenant_field();
   /// After it, and after filters.
   [[gnu::noinline]] async::Task<std::optional<Response>> find_tenant();

@@ -101,7 +101,7 @@ async::Task<std::optional<mail::Reply>> Transaction::catch_up() {
   Proxy& proxy = *proxy_;
   for (const auto& recipient : message_.envelope().recipients) {
     mail::Reply answer = co_await proxy.rcpt(recipient);
-    // Otherwise the other recipients would get the message, and this one, who was promised it, would not.
+    // Otherwise the other recipients would get the message, and this accepted one would not.
     if (!answer.positive()) co_return answer;
   }
   if (auto no = co_await proxy_data()) co_return no;

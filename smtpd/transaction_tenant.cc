@@ -1,4 +1,4 @@
-/// Whose message it is, and whether it can be unsubscribed from with one click where that is asked.
+/// The tenant of a message, and whether one click unsubscribes from it where that is demanded.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ async::Task<std::optional<Response>> Transaction::take_tenant_field() {
       [&tenants, &peer = client_.peer] { return tenants->may_say(peer.name, peer.address); });
   if (!may) co_return unreadable(message_.queue_id(), may.error());
   tenant_field_counts_ = *may;
-  // Who stands behind the filter shall see what counts, and nothing else.
+  // The server behind the filter shall see the field if it counts, and otherwise none.
   if (!(proxied() && tenant_field_counts_)) message_.take_field(tenants->field());
   co_return std::nullopt;
 }

@@ -6,7 +6,7 @@
 /// Waits:   for what verify knows, at most answer_time; then, while a probe is under way, `patience` for its result,
 ///          which comes when it is there.
 /// Shared:  sessions that ask about one address at the same time share the question.
-/// Starts:  with the first question: who never asks starts no verify.
+/// Starts:  with the first question: an smtpd that never asks starts no verify.
 /// Bounds:  kMost questions without a result, also those that nobody waits for any more; verify answers each.
 /// Thread:  the loop's.
 #include <functional>

@@ -30,7 +30,8 @@ struct Program {
   std::uint64_t started = 0, failed = 0;
 };
 
-/// What runs, and as whom; made while the process has root's rights, and kept by the helper from then on.
+/// The command that runs, and its account; made while the process has root's rights, and kept by the helper from then
+/// on.
 mailbox::Policy policy;
 
 auto wrong(const std::string& service, const std::string& why) {

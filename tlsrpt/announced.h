@@ -5,7 +5,7 @@
 ///          announced.name(attempt, now);       // gives a result its policy, and the domain that it is reported to
 /// Rules:   a result under TLSA records that smtp has looked up itself is left alone.
 /// Bounds:  kMost domains; while there are more that hold, others are not remembered, which take() says. In memory: a
-///          route that is looked up again tells it again.
+///          route that is looked up again announces it again.
 /// Thread:  one. No clock. Source: Postfix TLSRPT_README, policy_type and its like.
 #include <map>
 #include <string>

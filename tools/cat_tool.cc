@@ -218,7 +218,7 @@ CatTool::Shown CatTool::show_dropped(const std::string& id) {
 bool CatTool::show_queued(std::vector<std::string>& ids) {
   using ipc::queue::Outcome;
   bool whole = true;
-  std::string without_content;              // a message whose content has gone
+  std::string without_content;              // a message that has lost its content
   std::vector<mail::Recipient> recipients;  // for a message with so many that they come in parts
   const auto done = client_->ask(ipc::queue::Show{1, {}, ids}, [&](ipc::queue::FromQmgr& m, auto& fds) {
     if (const auto* damaged = std::get_if<ipc::queue::Entry>(&m)) {

@@ -85,11 +85,11 @@ class Report {
   }
   /// From now on findings that name no file get the place of what they are about.
   void know(const config::Config& config) { config_ = config; }
-  /// Whether this was told, perhaps with its place and advice: then a program that says the same adds nothing.
+  /// Whether this was reported, perhaps with its place and advice: then a program that says the same adds nothing.
   bool said(std::string_view text) const {
     return std::ranges::any_of(said_, [&](const std::string& one) { return one.starts_with(text); });
   }
-  /// Whether it was told as a part of a sentence.
+  /// Whether it was reported as a part of a sentence.
   bool mentioned(std::string_view text) const {
     return std::ranges::any_of(said_, [&](const std::string& one) { return one.contains(text); });
   }
@@ -244,7 +244,7 @@ void check_smtpd(const config::Config& config, Report& report) {
       stops(resolve.error());
       continue;
     }
-    // What an error names is put at its default, so that what is behind it is told too.
+    // What an error names is put at its default, so that what is behind it is reported too.
     config::Config usual = own;
     auto policy = smtpd::Policy::open_policy(usual, *resolve);
     for (int more = kMostStops; !policy && more > 0; --more) {
@@ -276,7 +276,7 @@ void check_services(const config::Config& config, const service::Plan& plan, con
   }
 }
 
-/// The programs read it as mail_owner; root, who checks, can read everything.
+/// The programs read it as mail_owner; this check runs as root, which can read everything.
 void check_secrets(const config::Settings& s, Report& report) {
   struct stat st{};
   const auto owner = service::mail_owner(s);
@@ -289,7 +289,7 @@ void check_secrets(const config::Settings& s, Report& report) {
                "srs_secrets_file " + s.srs_secrets_file + ": mail_owner must be able to read it: chown or chgrp it");
 }
 
-/// Tables that are not made from their text yet, as after a change from Postfix, whose files have another form.
+/// Tables that are not made from their text yet, as after a change from Postfix, where files have another form.
 void check_tables(const config::Config& config, Report& report) {
   std::string missing;
   for (const OwnTable& table : own_tables(config)) {
@@ -311,7 +311,7 @@ std::set<std::string> tls_problems(const config::Config& config) {
   };
   for (const auto& service : config.master()) {
     if (service.command != "smtpd" && service.command != "smtp" && service.command != "lmtp") continue;
-    // What a problem names is put at its default, so that what is behind it is told too.
+    // What a problem names is put at its default, so that what is behind it is reported too.
     config::Config own = config.with(service);
     for (int more = kMostStops; more > 0; --more) {
       std::vector<config::Override> usual;

@@ -37,7 +37,7 @@ using config::Severity;
 
 constexpr const char* kProgram = "penstock import";
 
-// What the target's own main.cf says of where it lives and who it is.
+// What the target's own main.cf says of its places and its accounts.
 constexpr const char* kOwnSettings[] = {"queue_directory",        "data_directory",    "spool_directory",
                                         "queue_log_directory",    "daemon_directory",  "mail_owner",
                                         "setgid_group",           "maillog_file",      "maillog_file_prefixes",
@@ -232,7 +232,7 @@ Result<void> ConfigImport::add_cyrus() {
   return {};
 }
 
-/// The directories of cyrus_sasl_config_path whose files are copied.
+/// Copies the files in the directories of cyrus_sasl_config_path.
 Result<void> ConfigImport::move_cyrus_options(const config::Config& config) {
   if (!config.where("cyrus_sasl_config_path")) return {};
   const auto moved_to = [&](const std::string& to) {
@@ -346,7 +346,7 @@ void ConfigImport::tell_old_names(const std::string& file, const std::string& te
   }
 }
 
-/// A transport or a filter of a table whose socket is below Postfix's queue directory.
+/// A transport or a filter in a table, with a socket below Postfix's queue directory.
 void ConfigImport::tell_sockets(const std::string& file, int line, std::string_view text) {
   for (const SocketName& socket : socket_names(text)) {
     if (postfix_queue_.empty() || socket.path.starts_with('/') || made_sockets_.contains(socket.path)) continue;
@@ -495,7 +495,7 @@ void ConfigImport::judge_names(const config::Config& config, const std::set<std:
 void ConfigImport::judge_tables(const config::Config& config) {
   const auto tables = own_tables(config);
   for (Problem p : table_problems(config)) {
-    if (p.file == config.main_file() || p.file == config.master_file())  // told of the files that would be written
+    if (p.file == config.main_file() || p.file == config.master_file())  // reported for the files that would be written
       p.file.replace(0, config.directory().size(), options_.to);
     // Nothing is made in a dry run, but what has a text would be.
     const bool would_be_made = options_.dry_run && std::ranges::any_of(tables, [&](const OwnTable& table) {

@@ -51,7 +51,7 @@ std::string take_addresses(Options& o, const std::vector<std::string>& words) {
   const auto at = o.recipient.rfind('@');
   if (at == std::string::npos || at == 0 || at + 1 == o.recipient.size() || o.recipient.size() > kMaxAddress)
     return "not an address user@domain: " + readable(o.recipient);
-  // Without a sender it is a notice, whose sender is empty.
+  // Without a sender it is a notice: its sender is empty.
   if (words.size() == 2 && words[1] != "<>") o.sender = words[1];
   return o.sender.size() > kMaxAddress ? "no sender is that long" : "";
 }

@@ -21,7 +21,7 @@ class Doctor {
   struct Options {
     bool json = false;
     bool network = true;
-    std::string probe;  // a host whose port 25 is tried
+    std::string probe;  // a host: its port 25 is tried
   };
   Doctor(std::string directory, Options options) : directory_(std::move(directory)), options_(std::move(options)) {}
   int run();

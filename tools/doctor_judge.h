@@ -95,7 +95,7 @@ struct KernelFacts {
 };
 Findings judge_kernel(const KernelFacts& facts);
 
-/// Somebody who should answer on a connection.
+/// A server that should answer on a connection.
 struct ServerFacts {
   std::string what;  // "service smtp/inet", "milter inet:…", "policy server …", "table …"
   std::string address;

@@ -25,7 +25,7 @@ struct AskedNames {
 };
 AskedNames ask_names(const config::Config& config);
 
-/// The domains whose mail comes here. Pure.
+/// The domains that have their mail here. Pure.
 std::vector<std::string> own_domains(const config::Config& config);
 
 }  // namespace pen::tools

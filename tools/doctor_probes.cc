@@ -134,7 +134,7 @@ std::optional<Target> target_of(std::string what, std::string spec, const std::s
 }
 
 /// A next hop of which the settings say the very host: "[host]", "[host]:port", "inet:host:port", "unix:path". nullopt:
-/// it is a domain, whose mail hosts DNS says, or nothing.
+/// it is a domain, for which DNS names the mail hosts, or nothing.
 std::optional<Target> hop_target(const std::string& what, std::string hop, const std::string& queue_directory) {
   const bool direct = hop.starts_with('[') || hop.starts_with("inet:") || hop.starts_with("unix:");
   if (!direct) return std::nullopt;

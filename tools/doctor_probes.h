@@ -1,5 +1,5 @@
 #pragma once
-/// Looks at the host for penstock doctor: certificates, disk, clock, kernel, and who answers on connections.
+/// Looks at the host for penstock doctor: certificates, disk, clock, kernel, and which servers answer on connections.
 ///
 /// Use:     DiskFacts disk = look_at_disk(settings);
 /// Bounds:  kConnectTime for each connection and its greeting; kMostSyncs small files.

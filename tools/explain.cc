@@ -20,7 +20,7 @@ namespace pen::tools {
 namespace {
 
 constexpr const char* kProgram = "penstock";
-// Recipients that are told of, and asked for one by one: each may go another way.
+// Recipients that are shown, and asked for one by one: each may go another way.
 constexpr std::size_t kTold = 20, kToldInJson = 200;
 
 /// With all its recipients; ends the program if it is not there.
@@ -62,7 +62,7 @@ views::Route ask(DestinationClient& qmgr, const std::string& recipient, const st
   return route;
 }
 
-/// The envelope of a message in the queue. nullopt: who asks may not see it.
+/// The envelope of a message in the queue. nullopt: the user may not see it.
 std::optional<mail::Envelope> envelope_of(const config::Config& config, const std::string& queue_id) {
   QueueClient client(kProgram, config);
   std::optional<mail::Envelope> out;

@@ -37,8 +37,8 @@ auto as(const Account& reader, const Look& look) -> decltype(look()) {
   return look();
 }
 
-/// Whose rights find what is in a directory, of which `reader` found the name: never root's again below another
-/// account's.
+/// The account with whose rights a directory is read that `reader` found: never root again below another account's
+/// directory.
 Account reader_of(const Account& reader, const struct stat& st) {
   return reader.uid == 0 && ::geteuid() == 0 ? Account{st.st_uid, st.st_gid} : reader;
 }
@@ -133,7 +133,7 @@ class TreeCopy {
   const CopyOptions& options_;
 };
 
-/// Whose rights open what is in a directory that the caller has opened.
+/// The account with whose rights the files of a directory are opened that the caller has opened.
 Result<Account> reader_in(const Folder& folder) {
   PEN_TRY_ASSIGN(const struct stat st, folder.status());
   return reader_of(kRoot, st);

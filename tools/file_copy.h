@@ -5,9 +5,9 @@
 /// Copied:  directories, files and symbolic links with mode, times of files, and (root) owner. Sockets, FIFOs and
 ///          devices are passed over. A file that vanishes meanwhile is passed over: it was not there.
 /// Rights:  nothing is found by more than one name, and no link is followed (lib/base/folder.h). What is in a directory
-///          of another account's than root's, and all below it, root reads with that account's rights: whoever can
+///          of another account's than root's, and all below it, root reads with that account's rights: a user who can
 ///          rename and link there leads it to nothing that the account could not read. What cannot be read so is left
-///          out, and told. What is written belongs to root until it is whole.
+///          out, and reported. What is written belongs to root until it is whole.
 /// Errors:  errno, with the name.
 /// Thread:  the only one of the process. Blocks.
 #include <sys/stat.h>

@@ -55,7 +55,7 @@ class PlaceFinder {
     return {std::string(name), {config_.master_file(), service.line}};
   }
 
-  /// A setting whose value has the word in it.
+  /// A setting with the word in its value.
   std::optional<FindingPlace> value_with(std::string_view word) const {
     const auto has = [&](const std::string& value) { return value.contains(word); };
     if (service_ != nullptr)

@@ -3,7 +3,7 @@
 ///
 /// Use:     if (const auto at = finding_place(config, "service smtp/inet will not start: …")) … at->line …
 /// How:     "service NAME" in the sentence is a line of master.cf. The setting is the first word that is set, there or
-///          in main.cf; else one whose value holds the sentence's first path or restriction. Without any the service's
+///          in main.cf; else one with the sentence's first path or restriction in its value. Without any the service's
 ///          own line is the place.
 /// Pure; any thread.
 #include <optional>

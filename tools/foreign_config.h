@@ -33,18 +33,18 @@ struct Dropped {
 struct ForeignText {
   std::string text;
   std::vector<Dropped> dropped;
-  int chrooted = 0;  // services whose chroot column was y
+  int chrooted = 0;  // services with a chroot column of y
 };
 
 /// Errors: of edit_main_cf().
 Result<ForeignText> from_postfix_main(std::string_view text, const Moved& moved);
-/// chroot y becomes n. Services whose program does not exist here become comments, but for those whose -o or columns
-/// still count (cleanup, postscreen).
+/// chroot y becomes n. Services with a program that does not exist here become comments, but for those with -o or
+/// columns that still count (cleanup, postscreen).
 ForeignText from_postfix_master(std::string_view text, const Moved& moved);
 /// The settings that only make sense for Postfix's own installation.
 bool is_of_installation(std::string_view name);
 
-/// What Debian's Exim is told by debconf: update-exim4.conf.conf, and the files beside it.
+/// What debconf sets for Debian's Exim: update-exim4.conf.conf, and the files beside it.
 struct EximFiles {
   std::string conf;           // update-exim4.conf.conf
   std::string mailname;       // /etc/mailname
@@ -58,7 +58,7 @@ struct EximConfig {
   std::string generic;                                        // text of a table for smtp_generic_maps
   std::vector<Dropped> dropped;                               // what has no equal
 };
-/// directory: where main.cf and the tables will be. Errors: ConfigError::bad_value (a configtype that is none).
+/// directory: where main.cf and the tables will be. Errors: ConfigError::bad_value (an unknown configtype).
 Result<EximConfig> from_exim(const EximFiles& files, const std::string& directory);
 
 }  // namespace pen::tools

@@ -4,7 +4,7 @@
 ///
 /// Use:     std::vector<HandedIn> messages;  …
 ///          const auto answers = hand_in("penstock", config, messages);   // one for each
-/// Rules:   ok means: on stable storage. A message whose envelope is on hold is on hold at the end; while the mail
+/// Rules:   ok means: on stable storage. A message with an envelope on hold is on hold at the end; while the mail
 ///          system is down others wait for the next start.
 /// Ends the program (EX_UNAVAILABLE) if no queue manager can be reached. One that goes away answers try_later for the
 /// rest: whether it has them is not known.

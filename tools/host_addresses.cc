@@ -31,7 +31,7 @@ class BindFinder {
   BindFinder(const config::Config& whole, const HostAddresses& host, config::Problems& found)
       : whole_(whole), host_(host), found_(found) {}
 
-  /// service: whose -o are looked at; nullptr: main.cf.
+  /// service: its -o are looked at; nullptr: main.cf.
   void look(const config::Config& own, const config::Service* service) {
     for (const std::string side : {"smtp", "lmtp"})
       for (const char* family : {"_bind_address", "_bind_address6"}) {

@@ -14,7 +14,7 @@
 namespace pen::tools {
 
 struct HostAddresses {
-  std::vector<config::InterfaceAddress> interfaces;  // empty: not known, nothing is told
+  std::vector<config::InterfaceAddress> interfaces;  // empty: not known, nothing is reported
   bool any_ipv4 = false, any_ipv6 = false;           // ip_nonlocal_bind
   bool can_bind(std::string_view numeric) const;
 };

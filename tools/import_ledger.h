@@ -9,7 +9,7 @@
 ///          … release it …
 ///          ledger->advance({key}, Stage::released);
 /// Form:    lines of text: "b WAY ID KEY", "t KEY", "r KEY". A last line that a crash cut is taken away when the file
-///          is opened; any other that is none is an error.
+///          is opened; any other malformed line is an error.
 /// Owns:    the file and a lock on it: two imports at once are refused.
 /// Errors:  LedgerError, errno.
 /// Thread:  one at a time. Blocks.

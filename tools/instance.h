@@ -24,7 +24,7 @@ Result<void> make_instance(const NewInstance& what);
 /// The text of a main.cf with one setting changed: in place of a line that sets it or shows it in a comment, else at
 /// the end.
 std::string with_setting(std::string text, const std::string& name, const std::string& value);
-/// The text of a master.cf whose smtp/inet service listens on the port.
+/// The text of a master.cf, with its smtp/inet service on the port.
 std::string with_smtp_port(std::string text, unsigned port);
 
 }  // namespace pen::tools

@@ -36,7 +36,7 @@ class InstanceControl {
   const config::Config& config_;
 };
 
-/// The master of this host: with a lease also one that waits, and never another host's, whose lock is seen here.
+/// The master of this host: with a lease also one that waits, and never another host's, although its lock is seen here.
 Result<std::optional<service::Process>> own_master(const config::Config& config);
 /// Prints "penstock: text" to standard error; returns `status`.
 int fail_with(int status, const std::string& text);

@@ -5,8 +5,8 @@
 /// Use:     return change_instances(first, {.action = Lifecycle::Action::create, .new_name = "penstock-out"});
 /// Names:   an instance "penstock-out" or "postfix-out" has its configuration in a directory of that name beside the
 ///          first instance's; another name N, in penstock-N, as penstock@N.service expects. So its queue and its data.
-/// Made:    configuration of the first instance's files as shipped, or of another instance (clone); not enabled, with
-///          no inet service and nobody who may submit, until it is set up: it can do no harm.
+/// Made:    configuration of the first instance's files as shipped, or of another instance (clone); not enabled,
+///          without inet services and without users who may submit, until it is set up: it can do no harm.
 /// Order:   the files of an instance are there before the list names it, and are deleted after the list forgot it. What
 ///          was broken off is done by a repeat.
 /// Deleted: only what lies in a directory of the instance's name; the rest is named and left.
@@ -22,7 +22,7 @@ namespace pen::tools {
 struct Lifecycle {
   enum class Action { none, init, create, import, destroy, deport, assign, enable, disable };
   Action action = Action::none;
-  InstanceChoice choice;            // which one; create: whose configuration is taken
+  InstanceChoice choice;            // which one; create: the one with the configuration that is taken
   std::string new_name, new_group;  // -I, -G; "-": none
   bool sets_name = false, sets_group = false;
   std::vector<std::string> settings;  // name=value: create; import: config_directory=DIR

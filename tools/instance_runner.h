@@ -17,7 +17,7 @@ namespace pen::tools {
 int run_turns(const std::vector<Turn>& turns);
 int run_command(const std::vector<const InstanceEntry*>& chosen, const std::vector<std::string>& words);
 
-/// name, group, y or n, directory, and with `running` whether it runs ("?": who asks may not know). json: with
+/// name, group, y or n, directory, and with `running` whether it runs ("?": the user may not know). json: with
 /// `running` one document, else a line each.
 int print_instances(const std::vector<const InstanceEntry*>& chosen, bool running, bool json);
 

@@ -98,7 +98,7 @@ std::string name_of(uid_t uid) {
   return entry != nullptr ? entry->pw_name : std::to_string(uid);
 }
 
-/// As whom the programs run; nothing for an instance of an ordinary user, where all is that user's.
+/// The accounts of the programs; nothing for an instance of an ordinary user, where all is that user's.
 std::optional<nlohmann::ordered_json> accounts(const config::Settings& settings) {
   if (::geteuid() != 0) return std::nullopt;
   const auto owners = service::owners(settings);
@@ -112,7 +112,7 @@ std::string accounts_line(const nlohmann::ordered_json& all) {
   return line("accounts: {}; the queue belongs to {}", mail, queue);
 }
 
-/// Who reads private keys, by main.cf and master.cf as they are now.
+/// What reads private keys, by main.cf and master.cf as they are now.
 std::string keys_word(const config::Config& config) {
   const std::string& name = config.settings().tls_key_service_name;
   if (config::key_socket(config)) return "held by the service " + name;
@@ -130,7 +130,7 @@ auto waiting_standby(const config::Config& config) -> decltype(service::running_
   return standby;
 }
 
-/// What a master that waits for the lease says of itself. Returns nullopt where there is none.
+/// What a master that waits for the lease says of itself. Returns nullopt if there is no such master.
 std::optional<int> print_standby(const config::Config& config, bool json) {
   const auto standby = waiting_standby(config);
   if (!standby) return {};

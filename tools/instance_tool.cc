@@ -76,7 +76,7 @@ constexpr Row kCommands[] = {
     {"upgrade-configuration", "", "no work: what main.cf and master.cf do not say has its default", Command::nothing},
     {"non-bdb", " status|enable-redirect|enable-reindex|disable",
      "no work: no table is of Berkeley DB, and hash: and btree: are LMDB", Command::non_bdb}};
-/// From here on they are for who calls postfix(1).
+/// From here on they are for callers of postfix(1).
 constexpr const char* kFirstOfPostfix = "drain";
 
 /// Reads the words after a command into the options.

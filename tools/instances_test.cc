@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(instances_are_stopped_in_reverse_order_and_those_not_enable
   BOOST_TEST(done(three(), {}, {"stop"}) == "in:stop -:stop");
   BOOST_TEST(done(three(), {}, {"flush"}) == "-:flush in:flush");
   BOOST_TEST(done(three(), of("mx"), {"reload"}) == "in:reload");
-  // It may run all the same, and who names it means it.
+  // It may run all the same, and a user who names it means it.
   for (const char* command : {"stop", "abort", "reload", "flush"})
     BOOST_TEST(done(three(), of("", "out"), {command}) == std::string("out:") + command);
 }

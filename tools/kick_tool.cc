@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kProgram = "penkick";
 
-/// Who listens is started by master when somebody connects, and looks for work when he does. errno; 0: it is done.
+/// When a client connects, master starts the listener, which looks for work then. errno; 0: it is done.
 int connect_to(const std::string& path) {
   sockaddr_un to{};
   if (path.size() >= sizeof to.sun_path) return ENAMETOOLONG;

@@ -53,7 +53,7 @@ std::expected<LockTool::Options, service::Ending> LockTool::read(int argc, const
                     ? words->size() < 2 ? std::optional(line.misuse("a folder and a command are needed")) : std::nullopt
                     : std::optional(words.error());
   if (ending) {
-    // Whoever calls postlock takes any other status for that of the command.
+    // Callers of postlock take any other status for that of the command.
     if (called_postlock(argc > 0 ? argv[0] : "") && ending->status == EX_USAGE) ending->status = EX_TEMPFAIL;
     return std::unexpected(*std::move(ending));
   }
@@ -76,7 +76,7 @@ int LockTool::run() {
   mailbox::Dotlock dotlock;
   if (rules->dotlock) {
     const auto locked = dotlock.take(directory.get(), name, *rules, wanted);
-    // Who may not make files there has the other lock, as in deliveries.
+    // A user who may not make files there has the other lock, as in deliveries.
     const bool other = rules->fcntl || rules->flock;
     if (!locked && !(other && locked.error().is_errno(EACCES))) return fail_temporarily(locked.error().message());
   }

@@ -129,7 +129,7 @@ std::optional<service::Account> maker_of(const std::string& table, const struct 
   return source == nullptr ? std::nullopt : std::optional(owner_of_file(*source));
 }
 
-/// Says that what root makes there can be replaced by somebody else, who then chooses what the mail system believes.
+/// Warns that another user can replace what root makes there, and then chooses what the mail system believes.
 void warn_of_directory(const Invocation& in, const std::string& table) {
   struct stat where{};
   const std::string directory = std::filesystem::path(table).parent_path();

@@ -10,8 +10,8 @@ namespace pen::tools {
 /// The whole program; returns the exit status: 0, 1 (-q and -d: nothing found), or one of sysexits.h.
 int map_tool(int argc, char** argv, const char* name, Source source);
 
-/// Makes those tables of a configuration anew whose text was changed since, for penstock start and reload; a line of
-/// standard error tells each. One that cannot be made stays as it is, which is told too.
+/// Makes anew the tables of a configuration with a text that was changed since, for penstock start and reload; a line
+/// of standard error names each. One that cannot be made stays as it is, and is named too.
 void renew_stale_tables(const config::Config& config);
 
 }  // namespace pen::tools

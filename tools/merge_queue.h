@@ -3,11 +3,12 @@
 ///
 /// Use:     return MergeQueue(config, snapshot_directory).run();
 /// Order:   the snapshot's queue is copied beside ours, and a queue manager of its own reads it there. Its messages are
-///          handed in on hold, under their ids; one whose id is in our queue is there already. When all are in,
+///          handed in on hold, under their ids; one with an id that is in our queue is there already. When all are in,
 ///          that is written down in the snapshot ("merged"); then those are released that were not on hold. A message
 ///          on hold does not leave by itself, so a repeat after a crash finds by its id what is done.
 /// Kept:    sender, recipients that are left, arrival, content, notifications. Not: how often a message was tried.
-/// Left:    messages whose sender is still to be told of a failure, and damaged ones: named, and the status says so.
+/// Left:    messages with a failure that is still to be reported to the sender, and damaged ones: named, and the
+///          status says so.
 /// Rights:  root and mail_owner. The mail system may run or not.
 /// Errors:  run() reports them. EX_OK, EX_DATAERR (something was left), EX_TEMPFAIL (repeat), EX_CANTCREAT.
 /// Thread:  one. Blocks.

@@ -17,7 +17,7 @@ std::string written(std::initializer_list<const char*> pieces, const std::string
   return out;
 }
 
-/// A message whose content is read in pieces of a few bytes.
+/// A message with content that is read in pieces of a few bytes.
 MessageSource source_of(const std::string& text, std::size_t piece = 3) {
   MessageSource source;
   source.size = text.size();

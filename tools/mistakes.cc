@@ -91,7 +91,7 @@ class Finder {
     }
   }
 
-  /// The first setting whose value names the file.
+  /// The first setting that names the file.
   std::string setting_of(const std::string& file) const {
     for (const auto& name : config_.names_set())
       if (config_.text(name).value_or("").contains(file)) return name;

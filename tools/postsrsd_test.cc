@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_does_not_ask_it_stays) {
   const PostsrsdFiles both{.defaults = "SRS_DOMAIN=a.example\n", .conf = "srs-domain = \"b.example\"\n"};
   for (const char* main : {"", "canonical_maps = tcp:localhost:10009\n", "relayhost = [a.example]\n"})
     BOOST_TEST(!take_postsrsd(main, both, kSecrets)->has_value(), main);
-  // Without postsrsd's files nobody knows whose port that is.
+  // Without postsrsd's files the server on that port is not known.
   BOOST_TEST(!take_postsrsd("sender_canonical_maps = tcp:localhost:10001\n", {}, kSecrets)->has_value());
 }
 

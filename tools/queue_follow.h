@@ -2,8 +2,8 @@
 /// penqueue --follow: the life of a message as it goes, until it leaves the queue; or of all messages.
 ///
 /// Use:     return follow_queue("penqueue", config, id, json);     id: empty: all, until somebody stops it
-/// Returns: 0: everybody who was left was delivered to; kReturned; kDeleted; EX_DATAERR: no such message; EX_TEMPFAIL:
-///          it went while nobody could be asked; EX_NOPERM, EX_UNAVAILABLE.
+/// Returns: 0: all recipients that were left were delivered to; kReturned; kDeleted; EX_DATAERR: no such message;
+///          EX_TEMPFAIL: it went while nobody could be asked; EX_NOPERM, EX_UNAVAILABLE.
 #include <optional>
 #include <string>
 

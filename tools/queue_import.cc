@@ -61,7 +61,7 @@ QueueImport::QueueImport(const config::Config& config, Options options)
 
 Result<void> QueueImport::open() {
   PEN_TRY_ASSIGN(source_, postfix_queue::QueueDirectory::open(options_.directory));
-  // Only whoever starts the mail system can write there (lib/service/lock.h).
+  // Only the user who starts the mail system can write there (lib/service/lock.h).
   if (!options_.dry_run && ::mkdir(own_directory_.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno(own_directory_);
   PEN_TRY_ASSIGN(ledger_, ImportLedger::open(own_directory_, options_.dry_run));
@@ -351,7 +351,7 @@ Result<void> QueueImport::drop(Message& m) {
   }));
   PEN_TRY(written);
   PEN_TRY(writer->finish());
-  // The user who submitted it; one who runs an instance of his own has no other.
+  // The user who submitted it; an instance of an ordinary user has only that one.
   if (::geteuid() == 0 && ::lchown(path.c_str(), m.found.uid, static_cast<gid_t>(-1)) != 0) return fail_errno(path);
   PEN_TRY(sync_directory(own_directory_));
   m.present = true;

@@ -53,7 +53,7 @@ Result<std::uint64_t> messages(const config::Config& config) {
   return found;
 }
 
-/// What keeps a queue from being put there, as an exit status after it has been told.
+/// What keeps a queue from being put there, as an exit status after it was reported.
 int in_the_way(const config::Config& config) {
   const config::Settings& s = config.settings();
   const auto master = service::running_master(service::state_directory(s));

@@ -2,7 +2,7 @@
 /// penstock restore DIR: takes over what penstock snapshot made, into an instance that does not run. docs/snapshot.md.
 ///
 /// Use:     return Restore({.from = DIR, .to = "/etc/penstock"}).run();
-/// Rules:   configuration and data are taken only where there are none. A queue that holds mail is not overwritten;
+/// Rules:   configuration and data are taken only where none exist. A queue that holds mail is not overwritten;
 ///          with merge the messages are added to it (merge_queue.h), and then the mail system may run.
 /// Crash:   the queue comes under its name when it is whole and synced; a repeat does the whole again.
 /// Rights:  root, or the user who runs the instance.

@@ -201,7 +201,7 @@ Pendrop::Options SendmailTool::pendrop() const {
   if (!lacks_its_group(how.program)) return how;
   const config::Config config = settings();
   const config::Settings& s = config.settings();
-  // Who may write there needs no group: the user whose instance it is.
+  // A user who may write there needs no group: the one with this instance.
   const bool writes = ::access((s.queue_directory + "/maildrop").c_str(), W_OK | X_OK) == 0;
   if (s.submission_socket && !writes) how.socket = s.queue_directory + "/" + std::string(service::kSubmitSocket);
   return how;

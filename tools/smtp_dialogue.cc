@@ -118,7 +118,7 @@ std::string SmtpDialogue::hello(std::string_view name, bool extended) {
   if (options_.size_limit != 0) text += fmt::format(" {}", options_.size_limit);
   text += "\r\n250-ENHANCEDSTATUSCODES\r\n250-8BITMIME\r\n";
   if (options_.smtputf8) text += "250-SMTPUTF8\r\n";
-  // Whoever may call this may use sendmail -XV.
+  // A user who may call this may use sendmail -XV.
   if (!options_.verp.empty()) text += "250-XVERP\r\n";
   return text + "250 DSN";
 }

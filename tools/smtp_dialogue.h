@@ -8,7 +8,7 @@
 ///          }
 /// Accepts: what the user may submit in any other way: no client is checked and no recipient looked up, and the mail
 ///          system need not run. A transaction is one message; its 250 means the same as exit status 0 of sendmail.
-/// Lines:   CRLF. A client whose DATA command ends in a bare LF writes its message in the same way, and is
+/// Lines:   CRLF. A client that ends its DATA command in a bare LF writes its message in the same way, and is
 ///          understood. With any other client a bare LF ends no message, so that nobody's text can pose as a command.
 /// Bounds:  command lines of kMaxLine bytes, recipients as the options say, content in pieces to the outlet.
 /// Source:  RFC 5321, 1870, 2920, 3461, 6152, 6531, XVERP (docs/verp.md); Postfix sendmail(1) -bs, smtpd(8) -S.

@@ -78,7 +78,7 @@ Result<std::unique_ptr<queue_log::Storage>> open_log(const std::string& director
   return std::make_unique<OwnersLog>(std::move(log), owner);
 }
 
-/// LMDB keeps its files consistent for those who ask it, not for those who read them byte by byte. It goes where their
+/// LMDB keeps its files consistent for callers of LMDB, not for readers of their bytes. It goes where their
 /// pages lead it, so what is another account's is read by a process of that account.
 Result<bool> copy_database(const Folder& from, const std::string& name, const Folder& to) {
   PEN_TRY_ASSIGN(const auto there, from.look(name));
@@ -89,7 +89,7 @@ Result<bool> copy_database(const Folder& from, const std::string& name, const Fo
   bool locks = false;
   if (directory) {
     auto below = from.folder(name);
-    if (!below) return false;  // and so it is told
+    if (!below) return false;  // and so it is reported
     const service::AsAccount become(owner);
     if (!become.ok()) return fail_errno("become the owner of " + from.path_of(name));
     if (!below->look("data.mdb").value_or(std::nullopt)) return false;
@@ -141,7 +141,7 @@ int Snapshot::run() {
     auto more = next(answer);
     if (more) return *std::move(more);
     failed = std::move(more).error();
-    // It is told, so that what it kept is free; after its answer nothing is asked.
+    // The order ends the freeze, so that what was kept is free; after the answer nothing is asked.
     return std::holds_alternative<Done>(answer) ? std::optional<ToQmgr>() : std::optional<ToQmgr>(Thaw{kRequest});
   });
   if (failed) return fail_with(EX_IOERR, failed->message() + ": no snapshot was made");

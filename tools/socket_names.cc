@@ -54,7 +54,7 @@ void find(std::string_view text, std::string_view scheme, std::vector<SocketName
   }
 }
 
-/// The socket of smtpd_sasl_path, whose value needs no "unix:".
+/// The socket of smtpd_sasl_path: its value needs no "unix:".
 std::optional<SocketName> sasl_socket(std::string_view value) {
   const std::size_t at = value.find_first_not_of(" \t");
   if (at == std::string_view::npos) return std::nullopt;
@@ -102,7 +102,7 @@ bool fill_in(std::string& line, const std::string& queue_directory) {
   return any;
 }
 
-/// Who makes it, as far as the setting tells.
+/// The server that makes it, as far as the setting says.
 std::string_view server_of(std::string_view setting, const SocketName& socket) {
   if (setting == kSaslPath) return "Dovecot, whose service auth";
   if (socket.transport.ends_with("socketmap")) return "the table server that";
@@ -111,7 +111,7 @@ std::string_view server_of(std::string_view setting, const SocketName& socket) {
   return names_of(setting) == config::Names::restrictions ? "the policy server that" : "the server that";
 }
 
-/// For who may not open what Dovecot made for Postfix.
+/// For accounts that may not open what Dovecot made for Postfix.
 std::string listener_for(std::string_view setting, const SocketName& socket, const config::Settings& s) {
   const bool logins = setting == kSaslPath;
   if (!logins && !socket.transport.ends_with("lmtp")) return {};
@@ -169,7 +169,7 @@ class Import {
   }
   bool is_chrooted(const Service& s) const { return s.columns[4] == "-" ? usual_chroot_ : s.chroot; }
 
-  /// Whether the program that connects runs below the queue directory. of: the service whose -o it is; nullptr:
+  /// Whether the program that connects runs below the queue directory. of: the service with this -o; nullptr:
   /// main.cf.
   bool below_queue(std::string_view setting, const SocketName& socket, const Service* of) const {
     if (const std::string_view table = socket.transport; map::without_adapters(table) == "socketmap") {

@@ -38,7 +38,7 @@ void add_rules(const map::PlainTable& table, std::vector<PlacedEntry>& all) {
   } else if (const auto read = map::read_table_file(table.name)) {
     text = *read;
   }
-  map::PassedOver passed_over;  // the table itself tells them
+  map::PassedOver passed_over;  // the table itself reports them
   const auto style = table.type == "cidr" ? map::RuleStyle::word : map::RuleStyle::delimited;
   const auto rules = map::parse_rules(text, table.name, style, passed_over);
   if (!rules) return;

@@ -18,7 +18,7 @@ struct PlacedEntry : map::TableEntry {
   std::string file;  // empty: the setting that names the table is the place
 };
 /// Of lmdb, hash, btree, cdb, texthash and inline tables; of regexp, pcre and cidr the rules, with the pattern as the
-/// key, but those whose result has parts of what is looked up. A text that cannot be read has none.
+/// key, but those with parts of the key in their result. A text that cannot be read has no entries.
 std::vector<PlacedEntry> table_entries(const config::Config& config, const std::vector<std::string>& tables);
 
 }  // namespace pen::tools

@@ -100,7 +100,8 @@ class Finder {
   config::Problems found;
 
  private:
-  /// Whether local or virtual opens the setting's tables: where another program delivers, these only say who exists.
+  /// Whether local or virtual opens the setting's tables: where another program delivers, these only say which users
+  /// exist.
   bool of_destinations(std::string_view name) const {
     const auto known = std::ranges::find(kOfDestinations, name, &OfDestinations::setting);
     return known != kOfDestinations.end() && std::ranges::any_of(config_.master(), [&](const config::Service& s) {

@@ -5,8 +5,8 @@
 /// Rules:   what is quick is asked at each look(). Every message and destination is looked at in a task of its own, and
 ///          kShare times as seldom as that takes; look() has what the last one found. Of messages the kOldest oldest
 ///          are kept, of destinations kKept by each order: nothing here grows with the queue.
-/// Pages:   are master's, and nobody else can open them but through a process that has one: so only root, and who runs
-///          the instance, sees what they hold; TopSnapshot::pages_problem says why not.
+/// Pages:   are master's, and other users can open them only through a process that has one: so only root, and the user
+///          who runs the instance, sees what they hold; TopSnapshot::pages_problem says why not.
 /// Thread:  the loop's.
 #include <functional>
 #include <map>
@@ -53,7 +53,7 @@ class TopSource {
   bool under_way_ = false;
   SteadyTime again_ = SteadyTime::min();
   async::Event surveyed_;
-  int master_ = 0;                                // whose pages these are
+  int master_ = 0;                                // the master that has these pages
   std::map<std::string, metrics::Reader> pages_;  // by service
 };
 

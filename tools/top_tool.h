@@ -45,7 +45,7 @@ class TopTool {
   std::unique_ptr<config::Config> config_;
   async::Loop loop_;
   async::Cancel over_;
-  async::Event wanted_{loop_};  // a message is to be told of
+  async::Event wanted_{loop_};  // a message is to be explained
   std::unique_ptr<TopSource> source_;
   std::unique_ptr<Terminal> terminal_;
   TopSnapshot before_, now_;

@@ -36,7 +36,7 @@ struct TopState {
   bool typing = false;  // the filter is being typed
   std::size_t cursor = 0, scroll = 0;
   std::string subject;  // the key of the destination, the id of the message
-  std::string detail;   // what is told of the message; empty: not yet
+  std::string detail;   // what is known of the message; empty: nothing yet
   bool quit = false;
   bool wants_detail = false;  // the source is to tell of `subject`
 

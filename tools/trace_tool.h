@@ -32,7 +32,7 @@ class TraceTool {
   explicit TraceTool(Options options) : options_(std::move(options)) {}
   int run();
 
-  /// A service whose sessions can be followed, and where it is asked.
+  /// A service with sessions that can be followed, and where it is asked.
   struct Place {
     std::string service, path;
     bool operator==(const Place&) const = default;

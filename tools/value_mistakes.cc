@@ -114,7 +114,7 @@ std::string in_quotes(std::string_view text) { return "\"" + printable(text, 80)
 
 class ValueFinder {
  public:
-  /// service: whose -o are looked at; nullptr: main.cf.
+  /// service: its -o are looked at; nullptr: main.cf.
   ValueFinder(const config::Config& whole, const config::Config& own, const config::Service* service,
               std::vector<ValueMistake>& found)
       : whole_(whole), own_(own), s_(own.settings()), service_(service), found_(found) {}
@@ -435,7 +435,7 @@ class ValueFinder {
       say("mailbox_command", printable(program, 200) + " cannot be run: mail for users of this host waits",
           "a program that is there");
   }
-  /// Lists whose items are domains.
+  /// Lists of domains.
   void domains() {
     for (const char* setting :
          {"mydestination", "relay_domains", "virtual_alias_domains", "virtual_mailbox_domains", "masquerade_domains"})

@@ -1,10 +1,10 @@
 #pragma once
-/// Values that every program can read and that do not do what was meant: words that a list does not know, next hops
-/// that are none, transports that master.cf lacks, settings without the others that they need, tables with actions that
+/// Values that every program can read and that do not do what was meant: words that a list does not know, malformed
+/// next hops, transports that master.cf lacks, settings without the others that they need, tables with actions that
 /// nobody knows.
 ///
 /// Use:     for (const ValueMistake& m : value_mistakes(config)) … m.problem, m.advice …
-/// Of:      main.cf, the -o of each service, and the texts of tables, whose lines are named.
+/// Of:      main.cf, the -o of each service, and the texts of tables: their lines are named.
 /// Not:     what a program says at its start, as check gathers that (service_faults.h).
 /// Thread:  any. Reads files.
 #include <string>

@@ -1,9 +1,10 @@
 #pragma once
-/// The sender that a host gets in place of a message's own, because the mail is forwarded (SRS): for those who explain.
+/// The sender that a host gets in place of a message's own, because the mail is forwarded (SRS): for tools that
+/// explain.
 ///
 /// Use:     const WrittenSender written(config);        // reads the secrets: before privileges are dropped
 ///          if (auto sender = written.of(from, recipient, transport); !sender.empty()) …
-/// Errors:  problem(): the secrets cannot be read by who asks, or a table cannot; then nothing is known.
+/// Errors:  problem(): the user cannot read the secrets, or a table; then nothing is known.
 /// Rules:   those of trivial-rewrite's Router::route and of the queue manager's RouteRequests::forwarded.
 /// Source:  docs/srs.md.
 #include <memory>
@@ -19,7 +20,7 @@ class WrittenSender {
  public:
   explicit WrittenSender(const config::Config& config);
   const std::string& problem() const { return problem_; }
-  /// Whether mail for recipients whom it was sent to gets one too (srs_forward).
+  /// Whether mail for its original recipients gets one too (srs_forward).
   bool always() const;
   /// If the mail is forwarded; empty: it stays as it is.
   std::string of(const std::string& sender, const std::string& recipient, const std::string& transport);

@@ -249,7 +249,7 @@ Task<Answer> Router::route_by(Ask ask, bool may_pass) {
   out.nexthop = route->nexthop;
   out.by_sender = std::move(route->by_sender);
   out.for_domain = ask.way.empty() && !route->routed && by->route_by_domain();
-  // Who is a relay host for a domain gets its mail from us in any case, whoever sent it.
+  // A relay host for a domain gets the domain's mail from us in any case, whatever its sender.
   if (ask.forwarded && ask.way.empty() && route->address_class == resolve::AddressClass::other && by_hosts) {
     auto own = co_await tables_.ask([&] { return by->forwarded_sender(ask.sender); });
     if (!own) co_return deferred("4.3.0", "address resolving failed: " + printable(own.error().message(), 400));

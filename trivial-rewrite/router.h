@@ -31,7 +31,7 @@ struct Transport {
   Program program = Program::other;
   bool deferred = false;  // by defer_transports
   HostOptions hosts;      // smtp, lmtp
-  // best_mx_transport: where mail goes whose best MX host is this one; nullopt: it is returned.
+  // best_mx_transport: where mail goes if this host is the best MX host; nullopt: it is returned.
   std::optional<resolve::TransportSpec> best_mx;
   TlsPolicies tls;
   StsOptions sts;

@@ -19,7 +19,7 @@ namespace pen::rewrite {
 /// led to.
 std::optional<ipc::tls_report::Attempt> dane_failure(const NextHop& hop, const std::string& host, ipc::TlsLevel before,
                                                      const TlsaSet& set, const Decision& after);
-/// A failure of one host whose policy domain has the state `applied`.
+/// A failure of one host; its policy domain has the state `applied`.
 std::optional<ipc::tls_report::Attempt> sts_failure(const NextHop& hop, const std::string& host,
                                                     const mta_sts::Applied& applied);
 

@@ -45,7 +45,7 @@ std::optional<TlsLevel> level_of(std::string_view word) {
 
 bool by_name(TlsLevel level) { return level == TlsLevel::verify || level == TlsLevel::secure; }
 
-/// True: a name that can be sent as SNI, or a next hop whose parents make sense.
+/// True: a name that can be sent as SNI, or a next hop with parents that make sense.
 bool host_name(std::string_view text) {
   if (text.empty() || text.size() > 255 || text.front() == '.' || text.back() == '.') return false;
   bool letter = false;

@@ -40,7 +40,7 @@ class World {
   virtual const Internet& internet() const = 0;
   virtual DomainNumber domain_of(MessageNumber message, std::uint32_t ordinal) const = 0;
   virtual SteadyTime arrival_of(MessageNumber message) const = 0;
-  /// The sender's number; 0: one of the many who send little.
+  /// The sender's number; 0: one of the many that send little.
   virtual std::uint64_t sender_of(MessageNumber message) const = 0;
   /// Finds the hosts of the recipient's domain; Discipline::looked_up follows.
   virtual void look_up(MessageNumber message, std::uint32_t ordinal) = 0;

@@ -76,7 +76,7 @@ class Internet {
   bool reachable(DomainNumber d) const;
   /// True: every host is ordinary and neither greylists nor delays, so that any delay is the scheduler's doing.
   bool ordinary(DomainNumber d) const;
-  /// The first domain all of whose hosts are tarpits; the constructor makes sure that there is one.
+  /// The first domain with hosts that are all tarpits; the constructor makes sure that there is one.
   DomainNumber tarpit() const { return tarpit_; }
 
   /// The domains of InternetParameters::customer.

@@ -33,7 +33,7 @@ class Network {
                                    const std::vector<JobNumber>& unstarted) = 0;
     virtual void result(ConnectionNumber connection, const Host& host, Delivery&& delivery,
                         microseconds service_time) = 0;
-    /// The connection has ended, whoever closed it and whether or not it was ever open. Called before
+    /// The connection has ended, whichever side closed it and whether or not it was ever open. Called before
     /// connection_closed().
     virtual void connection_ended(ConnectionNumber) {}
   };

@@ -68,7 +68,7 @@ class Slots final : public WithWorkers {
     std::int64_t left = 0;    // entries not selected
     std::int64_t earned = 0;  // entries selected, less what preemption has cost
     std::unordered_map<DomainNumber, std::deque<Task>> peers;
-    std::deque<DomainNumber> turn;  // peers with entries whose queue is not known to be full
+    std::deque<DomainNumber> turn;  // peers with entries and with a queue that is not known to be full
     bool runnable = false;
     bool listed = false;
   };

@@ -18,7 +18,7 @@ struct Stream {
     anybody,    // by popularity, dead hosts included
     reachable,  // by popularity, among domains with a host that answers
     dead,       // among the domains that have none
-    tarpit,     // one domain, whose host answers everything slowly
+    tarpit,     // one domain: its host answers everything slowly
     customer,   // the customer's domains, each as often as another
     ordinary    // by popularity, among domains of ordinary hosts that are not the customer's
   };

@@ -16,7 +16,8 @@ using testing::run;
 using testing::store_result;
 using testing::stream_pair;
 
-/// A transport whose handshake reads a number of bytes, one by each step; a step takes as long as the script says.
+/// A transport with a handshake that reads a number of bytes, one by each step; a step takes as long as the script
+/// says.
 class Slow final : public Transport {
  public:
   struct Script {

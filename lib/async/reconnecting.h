@@ -45,7 +45,7 @@ class Reconnecting {
   void start(std::string name);
   /// Destroys the task.
   void stop() { gate_.reset(); }
-  /// The attempt has its connection. True: an end was told before.
+  /// The attempt has its connection. True: an end was reported before.
   bool connected();
   bool is_connected() const { return since_ != kNever; }
   /// The connection is needed.
@@ -70,7 +70,7 @@ class Reconnecting {
   SteadyTime since_ = kNever;  // the connection was made
   std::uint64_t connections_ = 0;
   int failures_ = 0;
-  bool down_ = false;  // an end was told, and no connection made since
+  bool down_ = false;  // an end was reported, and no connection made since
   std::string last_error_;
   std::optional<Gate> gate_;  // last: its task uses the rest
 };

@@ -204,7 +204,8 @@ Result<Fd> listen_on(const SocketAddress& at, int backlog) {
   }
   if (::bind(fd.get(), address.get(), address.size) != 0) {
     if (errno != EADDRINUSE || !at.is_unix()) return fail_errno("bind " + at.text());
-    // Who left a link there chose what it leads to: neither that counts nor that it leads nowhere.
+    // A link was left there by somebody who chose its target: neither a server at the target counts nor that there is
+    // none.
     struct stat there{};
     const bool is_link = ::lstat(at.path.c_str(), &there) == 0 && S_ISLNK(there.st_mode);
     Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -2,7 +2,7 @@
 /// Deliberate mistakes that a test can switch on, to show that the crash tests would catch them. They are compiled in
 /// only where PEN_BREAKABLE is defined, for those tests (cmake/penstock.cmake); shipped programs contain none.
 ///
-/// Use:     enum class Breakage { none, skip_sync, last };    // one enum for each module; its first value is none
+/// Use:     enum class Breakage { none, skip_sync, last };    // one enum for each module; its first value: none
 ///          if (!broken(Breakage::skip_sync)) sync();         // in the module's .cc, which is listed as BREAKABLE
 ///          const BreakageScope scope(Breakage::skip_sync);   // in a test
 /// Bounds:  one mistake of each enum at a time.

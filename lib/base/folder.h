@@ -22,7 +22,7 @@ namespace pen {
 
 class Folder {
  public:
-  /// Of a path whose links are followed: somebody who may do so named it.
+  /// Opens a path and follows its links: the caller trusts the person who named it.
   static Result<Folder> open(const std::string& path);
 
   /// For messages: how it was opened, nothing that anything is done by.

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A directory "in", and beside it what nobody who works in it may reach: "out/secret".
+/// A directory "in", and beside it what a user who works in it may not reach: "out/secret".
 struct Place {
   pen::testing::ScratchDir scratch;
   std::string top = scratch.path().string();

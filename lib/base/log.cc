@@ -93,7 +93,7 @@ int open_file(const std::string& path, unsigned mode) {
     errno = EMLINK;
     return -1;
   }
-  // /dev/stdout, a pipe of a container: lines wait for who reads it.
+  // /dev/stdout, a pipe of a container: lines wait for its reader.
   if (known && !S_ISREG(st.st_mode)) (void)::fcntl(fd, F_SETFL, O_APPEND);
   // A new file gets its mode whatever the umask; one with lines in it may have been changed by hand. Where the mode
   // cannot be set the file stays its owner's alone.

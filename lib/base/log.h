@@ -8,7 +8,7 @@
 /// Format:  "Nov 21 08:46:56 host penstock/smtpd[123]: text" (file and standard error; syslog adds its own stamp);
 ///          warning, error, fatal and panic put the word and ": " before the text, as Postfix does.
 /// Levels:  debug, info; warning (the program continues); error (this operation failed); fatal (this process ends);
-///          panic (our bug). Library code does not log (style: the one who adds meaning logs).
+///          panic (our bug). Library code does not log (style: the program, which knows the meaning, logs).
 /// Thread:  every function may be called from any thread. A line is one write() in append mode.
 #include <fmt/core.h>
 

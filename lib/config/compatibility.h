@@ -24,8 +24,8 @@ namespace pen::config {
 void adapt_services(std::vector<Service>& services, const std::function<std::string(const Service&)>& handed_to,
                     const std::string& file, Problems& problems);
 
-/// The service whose queue manager runs: the one called qmgr, else the first that runs qmgr or oqmgr. A second would
-/// fight with it for the queue log. nullptr: there is none.
+/// The service that runs as the queue manager: the one called qmgr, else the first that runs qmgr or oqmgr. A second
+/// would fight with it for the queue log. nullptr: there is none.
 const Service* queue_manager(const std::vector<Service>& services);
 /// Whether it runs qmgr without being that one.
 bool is_second_queue_manager(const std::vector<Service>& services, const Service& service);

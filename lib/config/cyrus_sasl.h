@@ -1,5 +1,6 @@
 #pragma once
-/// Logins that Cyrus SASL checks (docs/authentication.md): who asks for them, and the options of applications.
+/// Logins that Cyrus SASL checks (docs/authentication.md): which programs ask for them, and the options of
+/// applications.
 ///
 /// Use:     if (asks_cyrus(settings)) … cyrus_socket(config) …                      // smtpd
 ///          for (const auto& name : cyrus_applications(config))                     // cyrus, penstock check
@@ -35,7 +36,7 @@ class CyrusOptions {
  public:
   /// Error: bad_syntax, with the number of the line: a line without a name, a colon or a value.
   static Result<CyrusOptions> parse(std::string_view text);
-  /// Of the first line with that name; nullptr: there is none.
+  /// The value of the first line with that name; nullptr: there is none.
   const std::string* value(std::string_view name) const;
   const std::vector<std::pair<std::string, std::string>>& all() const { return all_; }
 

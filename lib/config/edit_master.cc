@@ -104,7 +104,7 @@ Result<std::string> instead_of(Service service, const ServiceEdit& edit) {
     if (at == kCommand) service.words.clear();  // the value has them
   }
   const std::string text = service_text(service, service.words, true);
-  // Read once more: the value may be none that the column can have, or have blanks where there is none.
+  // Read once more: the value may not fit the column, or have a blank where none may be.
   const auto read = read_service(text);
   if (!read) return std::unexpected(read.error());
   bool same = edit.part == "command" || read->columns == service.columns;

@@ -27,7 +27,7 @@ struct Expanded {
   std::string error;
   /// Names whose values are in the text; names used only in a condition are not included.
   std::vector<std::string> used;
-  /// A name whose value belongs into the text is not defined.
+  /// A name that the text needs is not defined.
   bool undefined = false;
 };
 

@@ -25,7 +25,7 @@ Findings findings(const Config& config);
 /// service's own settings.
 std::string no_login(const Config& config);
 
-/// A setting whose value at compatibility level 0, which Postfix takes where none is set, is another than here.
+/// A setting that has another value at compatibility level 0, which Postfix takes where no level is set.
 struct OldDefault {
   std::string name, there, here;
 };

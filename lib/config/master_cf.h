@@ -43,7 +43,7 @@ struct Service {
 /// An unreadable line is a problem and is left out; of two services with the same name and type the last one counts.
 std::vector<Service> parse_master_cf(std::string_view text, const std::string& file, Problems& problems);
 
-/// A note on a Postfix program whose work is done elsewhere here, or not yet.
+/// A note on a Postfix program: another program does its work here, or none does yet.
 struct ProgramNote {
   std::string_view program;
   bool work_is_done = true;  ///< false: its work is missing

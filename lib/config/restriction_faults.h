@@ -1,6 +1,6 @@
 #pragma once
 /// What is said of items of smtpd's restriction lists that can do nothing: the same words by Config::report(), which
-/// knows file and line, and by smtpd, so that `penstock check` tells each once.
+/// knows file and line, and by smtpd, so that `penstock check` reports each once.
 /// Pure.
 #include <string>
 #include <string_view>

@@ -149,7 +149,7 @@ struct Row {
 std::span<const Row> rows();
 /// The row of that name; nullptr: there is none.
 const Row* find_row(std::string_view name);
-/// What a setting names. An old name names what its successor does; a name without a row nothing that is known.
+/// What a setting names. An old name names what its successor does; a name without a row names nothing that is known.
 Names names_of(const Row& row);
 /// Whether the value is a list of lib/map/match_list.h.
 bool is_match_list(Names names);

@@ -107,8 +107,8 @@ void Confinement::close() {
     note(set_limits(plan_.kind, kDumpable), in_force_.limits);
   }
   if (plan_.privileges) {
-    // Who stays root without being one of those that become users was told to in master.cf: it needs what it was told
-    // to have.
+    // A program that stays root and does not become users was set so in master.cf: it needs the rights that it was
+    // given.
     const bool as_told = stays_root && plan_.kind != Kind::becomes;
     const auto kept = as_told ? Result<void>{} : keep_capabilities(plan_.keeps);
     note(kept, in_force_.privileges);

@@ -26,7 +26,7 @@ namespace pen::confine {
 inline constexpr std::string_view kViolation = "violation ";
 inline constexpr std::string_view kEnds = ": the process ends";
 
-/// What a packet tells of a refused call, "execve (59): the process ends"; nullopt: no handler of ours has written it.
+/// What a packet says of a refused call, "execve (59): the process ends"; nullopt: no handler of ours has written it.
 /// What stands behind it in the same text does not count.
 std::optional<std::string> told_violation(std::string_view packet);
 

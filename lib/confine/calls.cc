@@ -139,7 +139,7 @@ class Filter {
       return fail_errno("system call filter of all threads", -r);
     // A tree, not a list: what the last rule permits costs little more than what the first one does.
     (void)::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    // no_new_privs is set by who wants the filter.
+    // The program that wants the filter sets no_new_privs.
     (void)::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_NNP, 0);
     if (const int r = ::seccomp_load(context_.get()); r < 0) return fail_errno("system call filter", -r);
     return {};
@@ -190,8 +190,8 @@ void add_sockets(const Plan& plan, Filter& filter) {
 
 // The bit of O_TMPFILE that O_DIRECTORY has not.
 constexpr std::uint64_t kNameless = O_TMPFILE & ~O_DIRECTORY;
-// Nobody makes a file that gives its user's rights to who runs it, or one that everybody may change: others of this
-// host could run what was put there.
+// No program makes a file that gives its owner's rights to its user, or one that everybody may change: other users of
+// this host could run what was put there.
 constexpr std::uint64_t kSetId = 07000, kOpenToAll = kSetId | 022;
 
 /// flags: the number of the call's argument with O_CREAT and the like; the mode follows it.
@@ -244,7 +244,7 @@ void add_control(const Plan& plan, Filter& filter) {
   std::vector<int> commands{F_DUPFD,      F_DUPFD_CLOEXEC, F_GETFD,      F_SETFD,     F_GETFL,
                             F_GETLK,      F_SETLK,         F_SETLKW,     F_OFD_GETLK, F_OFD_SETLK,
                             F_OFD_SETLKW, F_GETPIPE_SZ,    F_SETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS};
-  // A lease holds up whoever opens the file: only for files that are one program's alone.
+  // A lease holds up every program that opens the file: only for files that one program has for itself.
   if (plan.leases) commands.insert(commands.end(), {F_SETLEASE, F_GETLEASE});
   for (const auto* name : {"fcntl", "fcntl64"}) {
     for (const int command : commands) filter.allow(name, {equal_int(1, static_cast<std::uint32_t>(command))});
@@ -261,8 +261,8 @@ void add_own(Filter& filter) {
   const auto self = static_cast<std::uint32_t>(::getpid());
   filter.allow("tgkill", {equal_int(0, self)});
   filter.allow("kill", {equal_int(0, self)});
-  // Of every signal but SIGSYS, by which refusals are told: a number that differs from it in a bit is another one. What
-  // stands above the bits that signals have is no signal's.
+  // Of every signal but SIGSYS, by which refusals are reported: a number that differs from it in a bit is another
+  // one. What stands above the bits that signals have is no signal's.
   for (unsigned i = 0; i < 7; ++i) {
     const std::uint64_t bit = std::uint64_t{1} << i;
     filter.allow("rt_sigaction", {masked(0, bit, ~std::uint64_t{SIGSYS} & bit)});
@@ -278,7 +278,7 @@ void add_own(Filter& filter) {
   filter.refuse_quietly("prctl", EINVAL, {equal_int(0, kNameMemory)});
   for (const int request : {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, SIOCGIFINDEX, SIOCGIFNAME, SIOCGIFFLAGS})
     filter.allow("ioctl", {equal_int(1, static_cast<std::uint32_t>(request))});
-  filter.refuse_quietly("ioctl", ENOTTY, {equal_int(1, TCGETS)});  // is it a terminal? It is none.
+  filter.refuse_quietly("ioctl", ENOTTY, {equal_int(1, TCGETS)});  // is it a terminal? It is not.
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class Finder {
   }
 
  private:
-  /// bare: a path alone is none, but a pattern.
+  /// bare: a path alone is not a file's name but a pattern.
   void word(std::string_view w, Form form, bool bare, int depth) {
     while (w.starts_with('!')) w.remove_prefix(1);
     while (w.starts_with("proxy:") || w.starts_with("debug:")) w.remove_prefix(6);

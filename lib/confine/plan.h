@@ -1,5 +1,5 @@
 #pragma once
-/// From a program's row and the settings to what the kernel is to be told.
+/// Turns a program's row and the settings into orders for the kernel.
 ///
 /// Use:     const Plan plan = make_plan(row_of("smtpd"), config, {.machine = real_machine(), …});
 ///          apply.h puts it into force.
@@ -48,7 +48,7 @@ struct Plan {
   bool system_calls = false;  // confine_system_calls, and the program is one that can be confined so
   bool internet = false;      // sockets of the internet
   bool writes = false;        // opens files for writing, makes and removes them
-  bool cuts = false;          // shortens and lengthens files; whoever does can erase any that it has open
+  bool cuts = false;          // shortens and lengthens files: the program can erase any that it has open
   bool reserves = false;      // space for a file
   bool leases = false;        // takes leases of files
   bool sets_modes = false;    // changes the mode of a file that it has made

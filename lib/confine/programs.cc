@@ -67,7 +67,7 @@ std::string_view settings_name(std::string_view name) {
 }
 
 bool reads(const config::Row& row, std::string_view name) {
-  if (row.kind == config::Class::obsolete) {  // who reads its successor reads it too
+  if (row.kind == config::Class::obsolete) {  // a program that reads its successor reads it too
     const config::Row* successor = config::find_row(row.successor);
     return successor != nullptr && reads(*successor, name);
   }

@@ -14,7 +14,7 @@
 
 namespace pen::confine {
 
-/// Sockets of the internet, and whom TCP may reach.
+/// Sockets of the internet, and what TCP may reach.
 enum class Network : std::uint8_t {
   none,   // no such socket
   named,  // none, unless settings name servers of tables, filters or the like: then those ports
@@ -38,7 +38,7 @@ inline constexpr Writes kTicketKeys = 256;      // tls_ticket_keys
 inline constexpr Writes kDestinations = 512;    // destdb
 inline constexpr Writes kSenders = 1024;        // senders
 inline constexpr Writes kPolicies = 2048;       // mta_sts
-inline constexpr Writes kPolicyLocks = 4096;    // the locks in mta_sts, for who reads it
+inline constexpr Writes kPolicyLocks = 4096;    // the locks in mta_sts, for its readers
 inline constexpr Writes kTlsReports = 8192;     // tlsrpt
 inline constexpr Writes kDmarcReports = 16384;  // dmarcrpt
 inline constexpr Writes kUndelivered = 32768;   // events
@@ -52,16 +52,16 @@ enum class Kind : std::uint8_t {
   unknown,   // has no row: no rights, and no more is known
 };
 
-/// As whom a confined program runs; the first three where the queue has an account of its own (queue_owner), else all
+/// The account of a confined program; the first three where the queue has an account of its own (queue_owner), else all
 /// are mail_owner.
 enum class Account : std::uint8_t {
   mail,    // mail_owner
   queue,   // queue_owner, which alone can open the queue
-  orders,  // mail_owner with the group of queue_owner, by which qmgr knows who may give orders
+  orders,  // mail_owner with the group of queue_owner, by which qmgr knows programs that may give orders
   logins,  // mail_owner with the group kLoginsGroup, where there is one
 };
 
-/// Debian's group of those who may ask saslauthd and read sasldb.
+/// Debian's group of the accounts that may ask saslauthd and read sasldb.
 inline constexpr const char* kLoginsGroup = "sasl";
 
 struct Program {

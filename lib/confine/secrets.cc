@@ -15,8 +15,8 @@ Names names_of(std::string_view setting) {
   return row != nullptr ? config::names_of(*row) : Names::nothing;
 }
 
-/// What opendkim.conf gives names, those in the files that it includes too. What comes later counts, as it does for who
-/// signs (dkim::OpendkimConf, which this library is below).
+/// What opendkim.conf names, with the files that it includes. The later line counts, as it does for the signer
+/// (dkim::OpendkimConf; this library is below it).
 struct OpendkimNames {
   std::string key_table, signing_table, key_file;
 
@@ -48,7 +48,7 @@ std::optional<std::string> plain_file(std::string_view value) {
   return std::string(value);
 }
 
-/// The files of DKIM keys; false: who signs reads them.
+/// The files of DKIM keys; false: the signer reads them.
 bool add_dkim(const config::Config& config, const Machine& machine, std::set<std::string>& out) {
   const config::Settings& s = config.settings();
   if (!s.dkim_signing) return true;

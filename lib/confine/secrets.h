@@ -3,7 +3,7 @@
 ///
 /// Use:     const Secrets secrets = secrets_of(config, row, machine);   … secrets.hidden
 /// Rules:   none for the key process itself, none where there is no such process (config::key_socket()), none that root
-///          alone can read: its mode keeps it closed. DKIM keys stay readable where who signs must read them: tables
+///          alone can read: its mode keeps it closed. DKIM keys stay readable where the signer must read them: tables
 ///          that are looked up, and those with % in them.
 /// Pure but for `machine`; any thread.
 #include <optional>

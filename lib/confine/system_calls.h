@@ -154,7 +154,7 @@ inline constexpr auto kBaseCalls = std::to_array<std::string_view>({"read",
 inline constexpr auto kWritingCalls =
     std::to_array<std::string_view>({"unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2"});
 
-/// Whoever makes one of these is not our code any more: the process ends.
+/// Code that makes one of these calls is not ours any more: the process ends.
 inline constexpr auto kFatalCalls = std::to_array<std::string_view>({"execve",
                                                                      "execveat",
                                                                      "fork",

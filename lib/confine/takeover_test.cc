@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(only_the_key_process_reads_private_keys) {
           BOOST_TEST(run(program, reads, rules(program, "", with), kOwner).succeeded == may);
         }
       }
-      // Without the process, who uses a key reads it.
+      // Without the process, the user of a key reads it.
       const char* user = key == client ? "smtp" : "smtpd";
       BOOST_TEST(run(user, reads, rules(user, "", ""), kOwner).succeeded);
       BOOST_TEST(run(user, reads, rules(user, "tls_key_process = no\n", with), kOwner).succeeded);
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(only_the_key_process_reads_private_keys) {
   // What stands beside a key is read as before.
   for (const std::string& file : {beside, keys + "/senders"})
     BOOST_TEST(run("smtpd", [&] { return can_read(file); }, rules("smtpd", "", with), kOwner).succeeded);
-  // Keys that no list can name are read by who signs.
+  // The signer reads the keys that no list can name.
   std::ofstream(table) << "name %:s1:" << dkim << "\n";
   BOOST_TEST(run("smtpd", [&] { return can_read(dkim); }, rules("smtpd", "", with), kOwner).succeeded);
   BOOST_TEST(!run("smtpd", [&] { return can_read(server); }, rules("smtpd", "", with), kOwner).succeeded);
@@ -616,7 +616,7 @@ BOOST_AUTO_TEST_CASE(no_program_sends_a_signal_by_a_descriptor) {
       }
     }
   }
-  // Nor does it hold others up who open a file.
+  // Nor does it hold up others that open a file.
   for (const auto& program : confined_programs()) {
     BOOST_TEST_CONTEXT(program) {
       const std::string file = base + "/etc/leased";

@@ -163,7 +163,8 @@ async::Task<bool> Reporter<Day>::hand_to_url(const Day* day, std::string url) {
   co_return true;
 }
 
-/// Hands the day to everyone who wants it and has not got it. Returns how many took it; `all`: whether none is left.
+/// Hands the day to everyone who wants it and has not got it. Returns how many took it; `all`: whether everyone has
+/// it now.
 template <class Day>
 async::Task<std::uint64_t> Reporter<Day>::hand_over(const Day* day, std::vector<Target> targets, bool* all) {
   std::uint64_t sent = 0;
@@ -179,8 +180,8 @@ async::Task<std::uint64_t> Reporter<Day>::hand_over(const Day* day, std::vector<
   co_return sent;
 }
 
-/// One domain's day: asks who wants a report and sends it. now: even if it was tried a while ago. Returns how many
-/// took it.
+/// One domain's day: finds those who want a report and sends it. now: even if it was tried a while ago. Returns how
+/// many took it.
 template <class Day>
 async::Task<std::uint64_t> Reporter<Day>::report(std::int64_t number, std::string domain, bool now) {
   const auto key = std::pair(number, domain);

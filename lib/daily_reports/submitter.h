@@ -1,5 +1,5 @@
 #pragma once
-/// Who sends daily reports, and what their messages have in common.
+/// The sender of daily reports, and what their messages have in common.
 ///
 /// Use:     auto bytes = compress(xml);   message += base64_lines(bytes);
 /// Pure; any thread.
@@ -18,7 +18,7 @@ struct Submitter {
   std::string sender;  // From: and envelope sender
 };
 
-/// Who gets a report.
+/// Where a report goes.
 struct Target {
   enum class Kind : std::uint8_t { mail, https } kind = Kind::mail;
   std::string value;  // an address without "mailto:"; a whole URL

@@ -10,7 +10,7 @@
 ///            Result<void> close(ipc::delivery::CloseConnection);
 ///            Result<void> take(ipc::delivery::Job, std::span<Fd> fds);    // content: take_content(), before a wait
 ///            void drain();                          // from now on nothing new is begun
-///            bool idle() const;                     // nothing is in hand: each change to that is told by qmgr.idle()
+///            bool idle() const;                     // nothing is in hand: qmgr.idle() reports each change to that
 ///          };
 /// Stages:  the stage page is mapped here; the program marks its jobs in stages().
 /// Drain:   drain() is called once, before the next message is read, and the conversation goes on until idle(). The

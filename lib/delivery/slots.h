@@ -4,11 +4,11 @@
 ///
 /// Use:     auto agent = std::make_shared<SlotEnvironment>(…);
 ///          co_return co_await serve_slots(agent, std::move(channel));      // one for each conversation with qmgr
-/// Events:  the program is told of each answer and of what else belongs into its log (SlotEvents).
+/// Events:  the program hears of each answer and of what else belongs into its log (SlotEvents).
 /// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
 ///          it as in doubt instead of assuming that nothing happened.
 /// Ending:  of the conversation, while what is in hand is finished too: Incoming::ending tells the deliveries, which
-///          end; the program is told of no answer, for the next queue manager makes them again.
+///          end; the program hears of no answer, because the next queue manager makes them again.
 /// Content: in a spool file counts only as long as the file is in the use that it had when the job came (lib/spool).
 /// Bounds:  SlotEnvironment::limit slots in a conversation, kMaxJobsPerSlot jobs in each.
 /// Errors:  serve_slots() returns why the conversation ended, as converse() does.
@@ -53,7 +53,7 @@ struct SlotEnvironment {
   SlotEvents events;
   Deliver deliver = {};
   DeliverTogether deliver_together = {};                 // in place of deliver
-  std::shared_ptr<const map::StatusFilter> filter = {};  // what becomes of each status before it is told
+  std::shared_ptr<const map::StatusFilter> filter = {};  // changes each status before it is reported
   std::shared_ptr<map::Asker> tables = std::make_shared<map::Asker>(loop);
   std::size_t busy = 0;    // jobs in hand
   std::uint64_t done = 0;  // recipients answered

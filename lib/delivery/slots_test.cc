@@ -93,7 +93,7 @@ struct Pair {
   std::vector<std::string> contents, headers;
   std::vector<std::shared_ptr<const Incoming>> messages;
   std::vector<bool> soft_refusals;
-  std::vector<std::string> answered, warned;  // what the program is told
+  std::vector<std::string> answered, warned;  // what the program hears
   Result<void> end;
   bool played = false, served = false;
   bool drain_first = false;
@@ -242,7 +242,7 @@ async::Task<void> ended(Pair& p, QmgrSide side) {
   BOOST_TEST(p.warned == std::vector<std::string>{"4TEST"}, boost::test_tools::per_element());
 }
 
-/// A job whose content is in a spool file.
+/// A job with its content in a spool file.
 async::Task<void> used_again(Pair& p, QmgrSide side) {
   const BreakageScope broken(spool::Breakage::leased_while_open);
   const testing::ScratchDir scratch;

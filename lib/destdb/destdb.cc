@@ -83,7 +83,7 @@ bool DestDb::forget(std::string_view key) {
 
 void DestDb::put_learned(std::string_view key, const shaping::Learned& learned) {
   if (learned_.size() >= kMaxLearned && !learned_.contains(std::string(key))) {
-    // Any that nobody ordered: who has so many limits has forgotten the oldest long ago.
+    // Any that was not ordered: with so many limits the oldest is long forgotten.
     const auto old = std::ranges::find_if(learned_, [](const auto& l) { return l.second.ordered == 0; });
     if (old == learned_.end()) return;
     forget_learned(std::string(old->first));

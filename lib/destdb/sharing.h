@@ -164,7 +164,7 @@ class ClusterSharing {
     bool is_unused = false;
     bool busy() const {
       return !held.empty() || !wants.empty() || asking != 0 || telling != 0 || untold != 0 || queued ||
-             probe != kNever;  // when a refused caller is told to look again
+             probe != kNever;  // when a refused caller is asked to look again
     }
   };
 

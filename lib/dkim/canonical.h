@@ -32,7 +32,7 @@ struct FieldView {
   std::string_view name;   // without blanks behind it
   std::string_view whole;  // name, colon, value with its folding; without the last CRLF
 };
-/// The fields at the beginning of the text, up to the empty line or to the first line that is none. At most `most`.
+/// The fields at the beginning of the text, up to the empty line or to the first line that is no field. At most `most`.
 std::vector<FieldView> split_fields(std::string_view header, std::size_t most);
 
 /// Fields found by name, from the last one up (RFC 6376 section 5.4.2): made once for all signatures of a header.

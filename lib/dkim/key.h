@@ -22,7 +22,7 @@ enum class Algorithm : std::uint8_t { rsa_sha256, ed25519_sha256 };
 /// "rsa-sha256"
 std::string_view algorithm_name(Algorithm algorithm);
 
-// RFC 8301 section 3.2: verifiers must not accept fewer; larger ones cost whoever checks them more than they protect.
+// RFC 8301 section 3.2: verifiers must not accept fewer; larger ones cost verifiers more than they protect.
 inline constexpr unsigned kLeastBits = 1024, kMostBits = 8192, kUsualBits = 2048;
 // Everybody has 65537, of 17 bits. With an exponent as long as the key a check takes a hundred times as long: 6.6 ms
 // for 3072 bits.

@@ -82,7 +82,7 @@ struct OpendkimConf {
   bool all_matches = false;  // MultipleSignatures
   bool safe_keys = true;     // RequireSafeKeys
   std::optional<std::vector<std::string>> sign_headers, oversign_headers;
-  std::vector<std::string> omit_headers;               // are not signed, whoever names them
+  std::vector<std::string> omit_headers;               // are not signed, even if another list names them
   std::vector<std::string> sender_headers = {"From"};  // the first of them that is there names the author
   std::uint64_t signature_ttl = 0;                     // seconds
   std::vector<std::string> notes{};                    // "FILE:LINE: …": options without effect

@@ -1,5 +1,5 @@
 #pragma once
-/// OpenDKIM's lists of hosts (InternalHosts, often called TrustedHosts): who is in one.
+/// OpenDKIM's lists of hosts (InternalHosts, often called TrustedHosts): which clients are in one.
 ///
 /// Use:     const PeerList list = PeerList::of(entries, patterns);        // patterns: of a refile
 ///          if (list.matches(client_name, "192.0.2.7")) …
@@ -9,7 +9,8 @@
 ///          less, whatever the order of the lines: the name, its domains, the address, networks by their bits.
 /// As is:   what OpenDKIM does not match, this does not match: a network with bits beyond its mask, a mask as an
 ///          address, "*" where there are no patterns; and a pattern that begins with "*" matches each "!" that is asked
-///          for first, so that it excludes who was meant. Each is a fault, for who wrote it means otherwise.
+///          for first, so that it excludes the clients that were meant. Each is a fault, for its author meant
+///          something else.
 /// Thread:  any.
 /// Source:  opendkim.conf(5), PeerList; compared with opendkim 2.11 (tests/integration/test_dkim.py).
 #include <set>

@@ -4,7 +4,7 @@
 /// Use:     auto tags = TagList::parse("v=1; a=rsa-sha256; d=example.org");   if (const auto* d = tags->find("d")) …
 /// Form:    names keep their case; values have no blanks around them, but those inside, folding included.
 /// Owns:    nothing: views into the text.
-/// Errors:  syntax: a name that is none, a tag twice, a control character in a value, more than kMax tags.
+/// Errors:  syntax: a word that is no name, a tag twice, a control character in a value, more than kMax tags.
 /// Source:  RFC 6376 section 3.2; RFC 8616 (UTF-8 in values). Pure.
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 #pragma once
-/// Whom a message says it is from: the domains in its From: fields.
+/// The authors that a message names: the domains in its From: fields.
 ///
 /// Use:     auto authors = authors_of(header);   … authors.domains, which count even if there is a problem
 /// Rules:   all From: fields and all their addresses count, for each of them may be the one that a reader sees. What

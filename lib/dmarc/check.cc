@@ -244,7 +244,7 @@ async::Task<Outcome> check(const Records& records, const Suffixes* suffixes, Fac
   }
   worst.withheld = withheld;
   if (facts.authors.problem.empty()) co_return worst;
-  // A part of it may be another author, whom nobody has looked at.
+  // A part of it may be another author, which was not looked at.
   if (worst.verdict < Verdict::permerror) worst.verdict = Verdict::permerror;
   if (worst.verdict == Verdict::permerror || worst.reason.empty()) worst.reason = facts.authors.problem;
   if (facts.authors.more) worst.disposition = Policy::reject;

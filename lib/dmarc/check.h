@@ -1,5 +1,5 @@
 #pragma once
-/// Whether a message is from whom it says, and what the owner of that name asks for if it is not.
+/// Whether a message is from the domain that it names, and what the owner of that domain asks for if it is not.
 ///
 /// Use:     auto outcome = co_await check(records, suffixes.get(), facts, random.below(100), until);
 /// Rules:   one identity that passed and belongs to the domain in From: is enough. Of several author domains the worst

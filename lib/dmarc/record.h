@@ -3,7 +3,7 @@
 ///
 /// Use:     if (Record::is_one(txt)) auto record = Record::parse(txt);
 /// Rules:   a tag that is not known, or has a value that makes no sense, is passed over, as the RFC says. Without p= a
-///          record with rua= means p=none; without both it is none.
+///          record with rua= means p=none; without both it is no record.
 /// Errors:  syntax.
 /// Source:  RFC 9989 section 4.7 (np=, psd=, t=); RFC 7489 section 6.3 (pct=, which many records still have). Pure.
 #include <cstdint>

@@ -4,9 +4,9 @@
 /// Use:     Lookup lists(loop, records, report);
 ///          lists.begin(domain, question);                            // early, in the background
 ///          Answer a = co_await lists.ask(domain, question, until);   // joins it
-///          std::string text = co_await lists.reason(domain, question);   // TXT, for the reply to who is listed
+///          std::string text = co_await lists.reason(domain, question);   // TXT, for the reply to a listed client
 /// Answers: unknown if DNS has no answer in time, or the list refuses to answer (means_refused), or `domain` is at
-///          rest. Who asked goes on as if the subject were not listed.
+///          rest. The caller goes on as if the subject were not listed.
 /// Sharing: the same question asked by several at once is asked once. The resolver behind `records` keeps answers for
 ///          their TTL and bounds how many it keeps. That a question had no answer is kept for Limits::rest, so that a
 ///          session that asks several silent lists one after the other does not wait for each.
@@ -41,7 +41,7 @@ class Lookup {
     seconds rest{30};
     seconds tell_again{3600};
     std::size_t unanswered = 10'000;  // questions that are kept
-    std::size_t lists = 1000;         // whose troubles are remembered: an access table may make up names of lists
+    std::size_t lists = 1000;         // with remembered troubles: an access table may make up names of lists
   };
   Lookup(async::Loop& loop, Records records, Report report) : Lookup(loop, std::move(records), std::move(report), {}) {}
   Lookup(async::Loop& loop, Records records, Report report, Limits limits);

@@ -16,7 +16,7 @@ using State = Answer::State;
 
 namespace {
 
-/// A list whose answers the test gives, one by one or by name.
+/// A list with answers that the test gives, one by one or by name.
 struct World {
   pen::testing::ManualClock clock;
   async::Loop loop{clock};
@@ -223,7 +223,7 @@ BOOST_FIXTURE_TEST_CASE(made_up_lists_are_forgotten, Small) {
   for (int i = 0; i < 3; ++i) ask("x" + std::to_string(i), "other" + std::to_string(i) + ".example");
   a["y.l.example"] = {"127.255.255.254"};
   ask("y.l.example");
-  BOOST_TEST(told.size() == 2U);  // that it was told is forgotten too
+  BOOST_TEST(told.size() == 2U);  // that it was reported is forgotten too
 }
 
 BOOST_FIXTURE_TEST_CASE(the_reason_is_all_texts_up_to_a_limit, World) {

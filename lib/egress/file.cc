@@ -21,7 +21,7 @@ struct ProxyOr {
   std::string why;
 };
 
-/// An address of the family in its usual form; empty: it is none.
+/// An address of the family in its usual form; empty: it is no such address.
 std::string address_of(std::string_view text, bool v6) {
   const auto ip = text.starts_with('[') ? std::nullopt : parse_ip(text);
   return ip && ip->size == (v6 ? 16 : 4) ? ip->text() : std::string();

@@ -27,7 +27,7 @@ struct Proxy {
   enum class Kind : std::uint8_t {
     none,
     socks5,
-    socks5_bind,  // SOCKS5 that is told the source's address by BIND before CONNECT
+    socks5_bind,  // SOCKS5 that gets the source's address by BIND before CONNECT
     haproxy       // a PROXY header of version 2, then the dialogue
   };
   Kind kind = Kind::none;

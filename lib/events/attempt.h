@@ -1,8 +1,8 @@
 #pragma once
-/// Tells what became of one attempt to deliver to one recipient, wherever its log line is written.
+/// Emits what became of one attempt to deliver to one recipient, wherever its log line is written.
 ///
 /// Use:     events::tell_attempt({job.queue_id, job, recipient, relay, 1, delays, status, wording});
-/// Probes are no mail, and are not told.
+/// Probes are no mail, and have no events.
 /// Thread:  the loop's.
 #include <string_view>
 

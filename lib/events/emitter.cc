@@ -143,7 +143,7 @@ std::uint64_t next_session() {
 }
 
 std::string session_text(std::uint64_t number) {
-  static const pid_t process = ::getpid();  // a system call each time; who forks tells no events
+  static const pid_t process = ::getpid();  // a system call each time; a forked child emits no events
   return number == 0 ? std::string() : fmt::format("{}-{}", process, number);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-/// Tells penevents what happens, and never waits for it.
+/// Reports to penevents what happens, and never waits for it.
 ///
 /// Use:     open(loop, {…});                           // lib/service does, when a setting wants events
 ///          if (wanted()) tell(Event(Type::order, now).text(Field::queue_id, id));
 /// Cost:    without open() one comparison. Else the bytes of the event, and one frame for all events of 100 ms.
 /// Bounds:  kMaxWaiting bytes wait while there is no connection, or while penevents does not read as fast as it is
-///          told; further events are counted and gone, and penevents is told how many.
+///          told; further events are counted and gone, and penevents learns how many.
 /// Thread:  the loop's, of the process that has one.
 #include <functional>
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxWaiting = 2 * 1024 * 1024;
 
 struct Source {
   std::string path;              // of penevents' socket
-  std::string program, service;  // who tells
+  std::string program, service;  // the program that emits the events
   std::function<void(const std::string& line)> report = {};
 };
 void open(async::Loop& loop, Source source);
@@ -39,7 +39,7 @@ std::string session_text(std::uint64_t number);
 WallTime now();
 /// No effect while nobody wants events.
 void tell(const Event& event);
-/// At the end of the process: waits until what was told is on its way, but not for long.
+/// At the end of the process: waits until what was emitted is on its way, but not for long.
 async::Task<void> settle();
 std::uint64_t dropped();
 

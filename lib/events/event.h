@@ -5,7 +5,7 @@
 ///          e.text(Field::queue_id, id).number(Field::size, size);      // an empty text and a 0 are left out
 ///          for (std::string_view rest = blob; auto seen = next(rest);) … seen->type, seen->values …
 /// Format:  varint length, then type, time in microseconds, and for each value varint (field * 2 + is a text) and the
-///          value: a number, or length and bytes. Whoever does not know a type or a field passes over it.
+///          value: a number, or length and bytes. A reader passes over types and fields that it does not know.
 /// Bounds:  a text is cut at kMaxText, an event holds kMaxEvent bytes and leaves out what is more.
 /// Pure; any thread.
 #include <cstdint>
@@ -61,7 +61,7 @@ class Event {
   std::string bytes_;
 };
 
-/// What another program told. The texts lie in the blob.
+/// What another program reported. The texts lie in the blob.
 struct Seen {
   struct Value {
     Field field;

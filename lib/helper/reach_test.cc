@@ -40,7 +40,7 @@ struct Server {
   SocketAddress address = async::local_address(listening.get()).value();
 };
 
-/// One attempt on a loop whose time the test moves.
+/// One attempt on a loop; the test moves its time.
 struct Attempt {
   explicit Attempt(std::vector<SocketAddress> ways) {
     gate.spawn("reach", run(this, std::move(ways), {.deadline = clock.now() + seconds(3)}));

@@ -33,7 +33,7 @@ struct Rig {
                              },
                          .warn = [this](const std::string& w) { warnings.push_back(w); }});
   }
-  /// The stored form of a message whose trace field is "Received: us".
+  /// The stored form of a message with the trace field "Received: us".
   std::string stored(std::string_view text, std::size_t step = 100000) {
     notes.clear();
     warnings.clear();

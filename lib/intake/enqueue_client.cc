@@ -127,7 +127,7 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
   Pace pace(kTryLater);
-  // qmgr would refuse it: here it is told where it went wrong.
+  // qmgr would refuse it: here the log can say where it went wrong.
   if (const auto field = ipc::forbidden_field(envelope, carrier_); !field.empty()) {
     answer.outcome = Enqueued::refused;
     answer.text = ipc::refused_field(carrier_, field);

@@ -44,7 +44,7 @@ class EnqueueClient final : public Queue {
   using Link = ipc::Link<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr, EnqueueClient>;
   friend Link;
   class LeaseImpl;
-  /// One request without an answer; lives in the frame of who waits.
+  /// One request without an answer; lives in the frame of the coroutine that waits.
   struct Pending {
     Pending(EnqueueClient& client_in, std::uint64_t request_in);
     ~Pending();

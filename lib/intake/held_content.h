@@ -1,5 +1,6 @@
 #pragma once
-/// Reads a complete message that nobody has been promised yet, in pieces, for those who must see it before the commit.
+/// Reads a complete message before its commit, in pieces, for filters and checks that must see it before the client
+/// gets its reply.
 ///
 /// Use:     HeldContent content(pool, body);      // after body.end()
 ///          for (;;) { auto piece = co_await content.next();  if (!piece) …;  if (piece->empty()) break;  … }

@@ -327,7 +327,7 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success for one of them is not success for the original (RFC 3461 section
-      // 5.2.7.3). The sender is told of the expansion instead.
+      // 5.2.7.3). The sender gets a notice of the expansion instead.
       notify = static_cast<std::uint8_t>(notify & ~mail::notify::kSuccess);
       if (notify == 0) notify = mail::notify::kNever;
       add({.address = first,

@@ -69,7 +69,7 @@ struct Settings {
   std::shared_ptr<const signing::Signing> signing = {};  // nullptr: this program signs nothing
   AnyHostForm::Options signed_form = {};                 // of what is signed
   std::vector<std::string> warnings = {};                // for the log, once at start
-  /// How long a complete body may wait for qmgr's acknowledgement before the peer is told to try again later.
+  /// How long a complete body may wait for qmgr's acknowledgement before the peer gets "try again later".
   seconds enqueue_timeout{60};
 };
 

@@ -45,11 +45,11 @@ std::string words_of(const async::PeerCredentials& peer, const Hello& hello) {
          printable(hello.conversation, 50) + "\"";
 }
 
-/// Says who the client is, and that it may hold the conversation.
+/// Finds out which program the client is, and checks that it may hold the conversation.
 Result<void> look_at_badge(const Hello& hello, const AllowedPeers& allowed, Opening& opening) {
   const Badges& mine = badges();
   const uid_t uid = opening.peer.uid;
-  // Who serves with an account of its own is nobody else.
+  // A server with an account of its own has that account for itself.
   if (uid == 0 || (uid == ::geteuid() && allowed.own_queue() && uid != allowed.mail_owner)) return {};
   if (allowed.own_queue() && uid == *allowed.queue_owner) {
     opening.program = "qmgr";
@@ -135,7 +135,7 @@ Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, s
 }
 
 Task<Result<Connected>> greet_server(Stream stream, std::string name, std::string conversation, Until until) {
-  // Who listens below queue_directory is who could create the socket there: its permissions guard it.
+  // Only a program that could create the socket listens below queue_directory: the permissions there guard it.
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
   Hello own = own_hello(conversation);
   if (const auto badge = badges().for_socket(name); !badge.empty()) {

@@ -27,7 +27,7 @@
 
 namespace pen::ipc {
 
-/// Who may connect.
+/// The accounts that may connect.
 struct AllowedPeers {
   bool everyone = false;
   /// Besides root and the uid of this process.
@@ -37,7 +37,7 @@ struct AllowedPeers {
   /// The queue has an account of its own, which is the queue manager's alone.
   bool own_queue() const { return queue_owner && queue_owner != mail_owner; }
 };
-/// Checks the kernel's word on who is at the other end.
+/// Checks the account at the other end, as the kernel names it.
 Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed);
 
 /// A connection whose hello has been read and not yet answered.
@@ -46,14 +46,14 @@ struct Opening {
   std::string conversation;
   async::PeerCredentials peer;
   std::uint32_t revision = 0;  // the peer's
-  // Which program it is, by its badge or its account; empty: root, who serves, a user, or nobody has badges.
+  // Which program it is, by its badge or its account; empty: root, the server, a user, or no program has badges.
   std::string program = {};
-  // Of mail_owner, and shows no badge where all programs do: it may do what users may.
+  // The peer is of mail_owner, and shows no badge where all programs do: it may do what users may.
   bool stranger = false;
 };
 /// How long a server waits for a client's hello.
 inline constexpr seconds kHelloWait{30};
-/// Server side: checks who the peer is and reads its hello. offered: what it may ask for; empty: anything.
+/// Server side: checks the peer's account and reads its hello. offered: what it may ask for; empty: anything.
 /// Errors: peer_not_allowed, not_offered; wrong_badge, no_badge, not_for_program (who_may_talk.h); as receive().
 async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed, async::Until until = {},
                                    std::vector<std::string_view> offered = {});
@@ -69,7 +69,7 @@ class ChannelBase {
   async::Task<Result<void>> flush(async::Until until = {}) { return stream_.flush(until); }
   const async::PeerCredentials& peer() const { return peer_; }
   const std::string& conversation() const { return conversation_; }
-  /// For who sends what peers of an earlier revision do not know.
+  /// For senders of what peers of an earlier revision do not know.
   std::uint32_t peer_revision() const { return revision_; }
   async::Stream& stream() { return stream_; }
 
@@ -139,8 +139,8 @@ class Channel : public ChannelBase {
   }
 };
 
-/// Connects, exchanges hellos, and tells who serves. Errors: as connect() and receive(); not_for_program: nothing was
-/// said.
+/// Connects, exchanges hellos, and finds out which program serves. Errors: as connect() and receive();
+/// not_for_program: nothing was said.
 template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::string path,
                                                       std::string_view conversation, async::Until until = {});

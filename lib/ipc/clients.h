@@ -3,10 +3,10 @@
 ///
 /// Client:  "service:address", where the service is the one of master.cf and the address may stand for a network:
 ///          counts are per service, as in Postfix.
-/// Live:    the sessions of a client belong to the connection that told of them (Enter): when it ends, by whatever
-///          cause, they are over. Who lost anvil tells it of the sessions that live, and asks again what was not
-///          answered.
-/// Limits:  are smtpd's, as is what becomes of who exceeds them; anvil counts.
+/// Live:    the sessions of a client belong to the connection that reported them (Enter): when it ends, by whatever
+///          cause, they are over. A program that lost anvil reports its live sessions again, and repeats the
+///          questions without an answer.
+/// Limits:  are smtpd's, as is what it does with clients that exceed them; anvil counts.
 /// Source:  Postfix anvil(8).
 #include <cstdint>
 #include <string>

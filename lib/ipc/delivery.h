@@ -35,7 +35,7 @@ struct StagePage {
 struct Through {
   std::string source;      // its name; empty: there is none
   std::string helo;        // for EHLO; empty: as without
-  std::string address;     // of the host's family: bound to, or told to the proxy; empty: any
+  std::string address;     // of the host's family: bound to, or named to the proxy; empty: any
   std::uint8_t proxy = 0;  // egress::Proxy::Kind
   std::string proxy_host;  // numeric
   std::uint16_t proxy_port = 0;
@@ -78,7 +78,7 @@ struct Job : mail::MessageFacts {
   std::uint32_t attempt = 0;   // which try of the message this is, from 1 on (docs/events.md); 0: not said
   // shaping = yes: a refusal that complains of something by these rules is put off by qmgr, and the log says so
   bool shaped = false;
-  std::string provider = {};  // whose rules they are beside those for all; empty: nobody's
+  std::string provider = {};  // the provider with these rules beside those for all; empty: no provider
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
              smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts, verp,
              other_sender, attempt, tenant, shaped, provider)

@@ -18,7 +18,7 @@ enum class TlsLevel : std::uint8_t { none, may, encrypt, fingerprint, verify, se
 /// What an MTA-STS policy wants of the certificate: match names the MX host, as RFC 8461 section 4.1 compares it.
 enum class StsMode : std::uint8_t {
   none,
-  testing,  // what it lacks is told and changes nothing
+  testing,  // what it lacks is reported and changes nothing
   enforce
 };
 
@@ -44,8 +44,8 @@ struct Destination {
   TlsPolicy tls;
   std::string credentials;  // id of SASL credentials; empty: none
   std::string source;       // in qmgr: the source's name (docs/egress.md); in smtp: the address to bind; empty: any
-  // RFC 8689: it carries mail with REQUIRETLS, and such mail only: nothing is sent before the peer has proved who it is
-  // (tls says how) and has offered REQUIRETLS.
+  // RFC 8689: it carries mail with REQUIRETLS, and such mail only: nothing is sent before the peer has proved its
+  // identity (tls says how) and has offered REQUIRETLS.
   bool requiretls = false;
   PEN_FIELDS(transport, host, address, port, unix_path, tls, credentials, source, requiretls)
   bool operator==(const Destination&) const = default;

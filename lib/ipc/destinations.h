@@ -32,7 +32,7 @@ struct Order {
   std::string name;     // destdb::destination_name()
   std::string reason;   // suspend only
   std::string rate;     // rate only: N/s, N/m, N/h; empty: the order ends
-  std::string by = {};  // whose order it is, where the tool gives it for somebody else; for events
+  std::string by = {};  // the user who ordered it, where the tool acts for another; for events
   PEN_FIELDS(request, verb, name, reason, rate, by)
 };
 /// Where mail for a recipient would go now. Answered by Explained, one Entry per host, Done.
@@ -102,7 +102,7 @@ struct ClassSeen {
   std::uint64_t in_line = 0;     // hosts that wait for a session, those of other routes included
   PEN_FIELDS(counts, unknown, in_line)
 };
-/// Who answers besides this host's own knowledge (destdb_backend). Comes first; not for orders.
+/// The server that answers besides this host's own knowledge (destdb_backend). Comes first; not for orders.
 struct Backend {
   std::uint64_t request = 0;
   std::string name;         // "lmdb", "redis"
@@ -128,7 +128,7 @@ struct Explained {
   seconds valid_for{0};
   Rule rule = Rule::nothing;
   std::string suspended;     // the whole route is, and why
-  std::string status, text;  // unroutable: what the sender would be told
+  std::string status, text;  // unroutable: what a notice to the sender would say
   std::uint32_t level = 0;   // the choice fell on
   std::uint64_t pooled = 0;  // jobs that wait for a connection to these hosts
   std::uint32_t free_workers = 0;

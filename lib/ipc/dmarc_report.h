@@ -1,8 +1,8 @@
 #pragma once
-/// Conversation "dmarc_report": smtpd tells dmarcrpt what DMARC said of a message, for the reports of RFC 9990.
+/// Conversation "dmarc_report": smtpd reports to dmarcrpt what DMARC said of a message, for the reports of RFC 9990.
 ///
-/// Results are hints and are not answered: who cannot send one drops it. Send asks for the reports on what has
-/// gathered, also of the day that is not over: for tests and for an administrator who wants to see one.
+/// Results are hints and are not answered: a program that cannot send one drops it. Send asks for the reports on what
+/// has gathered, also of the day that is not over: for tests and for an administrator who wants to see one.
 /// Source:  RFC 9990, RFC 7489 section 7.2 and appendix C: the words of all fields are those of the report.
 #include <cstdint>
 #include <string>
@@ -54,7 +54,7 @@ struct Send {
   std::uint64_t request = 0;
   PEN_FIELDS(request)
 };
-// dmarcrpt → who asked
+// dmarcrpt → the asker
 struct Sent {
   std::uint64_t request = 0;
   std::uint64_t reports = 0;  // that were queued

@@ -1,5 +1,5 @@
 #pragma once
-/// Tells dmarcrpt what DMARC said of messages (RFC 9990): lib/ipc/one_way.h.
+/// Reports to dmarcrpt what DMARC said of messages (RFC 9990): lib/ipc/one_way.h.
 #include "lib/ipc/dmarc_report.h"
 #include "lib/ipc/one_way.h"
 

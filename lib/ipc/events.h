@@ -1,5 +1,5 @@
 #pragma once
-/// Conversation "events": every program tells penevents what happens to mail (docs/events.md).
+/// Conversation "events": every program reports to penevents what happens to mail (docs/events.md).
 ///
 /// Nothing is answered, and nobody waits: what does not fit is counted (lib/events/emitter.h).
 #include <cstdint>

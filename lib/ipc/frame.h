@@ -99,7 +99,7 @@ struct Hello {
   std::string conversation;
   std::uint32_t version = kVersion;
   std::uint32_t revision = 0;            // what a peer has that does not name it
-  std::string program = {}, badge = {};  // who the client is (badges.h); empty: it does not say. A server says nothing
+  std::string program = {}, badge = {};  // the client's (badges.h); empty: it does not say. A server says nothing
   PEN_FIELDS(magic, conversation, version, revision, program, badge)
 };
 using HelloMessage = std::variant<Hello>;

@@ -20,7 +20,7 @@ inline constexpr std::string_view kServerName = "tls_server_keys";
 inline constexpr std::string_view kClientName = "tls_client_keys";
 inline constexpr std::string_view kDkimName = "dkim_keys";
 
-// Also checked by the one who signs: what is longer is refused.
+// The signer checks them too: it refuses what is longer.
 inline constexpr std::size_t kMostText = 512;         // what Ed25519 signs in TLS
 inline constexpr std::size_t kMostCiphertext = 1024;  // RSA of 8192 bits
 
@@ -120,7 +120,7 @@ inline std::string chain_name(const std::vector<std::string>& files, std::size_t
   return chain_name(join(files), number);
 }
 /// A line of a key table. Of a table that cannot be listed (a look-up, or with % in it) there is one with an empty name
-/// and neither key nor error: who signs reads it.
+/// and neither key nor error: the signer reads it.
 inline std::string dkim_name(const std::string& table, const std::string& name, const std::string& domain,
                              const std::string& selector) {
   return table + "\n" + name + "\n" + domain + "\n" + selector;

@@ -46,7 +46,7 @@ class LinkBase {
   void want() {
     if (!connected()) kept_.want();
   }
-  /// Hangs up in the next turn: the server does not do its part. on_lost() is told why.
+  /// Hangs up in the next turn: the server does not do its part. on_lost() gets the reason.
   void give_up(Error why);
   /// Runs a task that uses the channel; it is destroyed when the connection ends.
   void beside(std::string name, async::Task<void> task) { beside_->spawn(std::move(name), std::move(task)); }

@@ -1,10 +1,10 @@
 #pragma once
-/// Tells a program things that it never answers, without ever waiting for it.
+/// Reports to a program that never answers, without ever waiting for it.
 ///
 /// Use:     a class of its own for each conversation, with its words (TlsReports, SessionErrors):
 ///          SessionErrors told(loop, path, log::as_warning);   told.start();   told.tell(message);
 /// Bounds:  `most` messages wait while there is no connection, or while the program does not read as fast as it is
-///          told; what comes on top is counted, said to `report` and gone: what is told this way is never a reason to
+///          told; what comes on top is counted, said to `report` and gone: a report of this kind is never a reason to
 ///          hold mail.
 /// Thread:  the loop's.
 #include <deque>
@@ -21,7 +21,7 @@ struct OneWayWords {
   std::size_t most;
 };
 
-/// To, From: the conversation's variants, seen from the program that is told; From is never sent.
+/// To, From: the conversation's variants, seen from the receiver; From is never sent.
 template <class Message, class To, class From>
 class OneWay {
  public:

@@ -10,7 +10,7 @@ using async::testing::run;
 
 namespace {
 
-/// A program that is told of sessions with errors, and reads when the test says so.
+/// A program that gets reports of sessions with errors, and reads when the test says so.
 struct Told {
   using Server = ipc::Channel<ipc::session_errors::ToBounce, ipc::session_errors::FromBounce>;
   async::Loop loop;

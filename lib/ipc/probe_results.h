@@ -1,5 +1,5 @@
 #pragma once
-/// Tells the program verify what became of its probes: lib/ipc/one_way.h.
+/// Reports to the program verify what became of its probes: lib/ipc/one_way.h.
 #include "lib/ipc/one_way.h"
 #include "lib/ipc/verify.h"
 

@@ -71,11 +71,11 @@ struct Act {
   std::vector<std::string> queue_ids;  // when not all and no site
   Filter filter;
   bool dry_run = false;  // an Entry, without recipients, for each message that would be acted on; nothing is done
-  std::string by = {};   // whose order it is, where the tool gives it for somebody else; for events
+  std::string by = {};   // the user who ordered it, where the tool acts for another; for events
   PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run, filter.tenant, by)
 };
 /// The content of messages, for pencat: each is answered by Content with a descriptor or inline, in the order asked
-/// for; then Done, whose count tells how many there were. A damaged one is answered by an Entry with its `fault`; after
+/// for; then Done, with the count of messages. A damaged one is answered by an Entry with its `fault`; after
 /// that, where the envelope can be read, comes a Content with neither descriptor nor inline body.
 struct Show {
   std::uint64_t request = 0;
@@ -87,8 +87,8 @@ struct AskStatus {
   std::uint64_t request = 0;
   PEN_FIELDS(request)
 };
-/// Which message each file of the spool belongs to: a SpoolFile each, in the order of their numbers; then Done, whose
-/// count tells how many there were, not_found if none of those asked for is there.
+/// Which message each file of the spool belongs to: a SpoolFile each, in the order of their numbers; then Done, with
+/// the count of files, not_found if none of those asked for is there.
 struct ListSpool {
   std::uint64_t request = 0;
   std::vector<std::uint32_t> files;  // only these, at most kMaxIds; empty: all
@@ -109,14 +109,15 @@ struct Thaw {
 };
 
 /// What happens to a message from now on, as it happens: Happened with the step `watched` first, then one for each
-/// step, until the tool closes or sends anything, which is answered by Done and by nothing else. For who may list.
+/// step, until the tool closes or sends anything, which is answered by Done and by nothing else. For users who may
+/// list.
 struct Watch {
   std::uint64_t request = 0;
   std::string queue_id;  // empty: every message
   PEN_FIELDS(request, queue_id)
 };
 
-/// Who has not answered AskStatus by then hangs: so judge penstock health and penapi.
+/// A program that has not answered AskStatus by then hangs: so penstock health and penapi judge.
 inline constexpr seconds kHangs{3};
 
 // qmgr → tool
@@ -125,7 +126,7 @@ struct EntryRecipient {
   std::string delay_reason;  // empty: none yet
   PEN_FIELDS(address, delay_reason)
 };
-/// One that is not tried any more: the sender is still to be told.
+/// One that is not tried any more: the notice to the sender is still to come.
 struct BouncedRecipient {
   std::string address, original;
   std::string reason;
@@ -210,7 +211,7 @@ struct LogEnds {
 /// active: it is being worked on. handed: a delivery program has these recipients. delivered, deferred, failed: these
 /// had their result; deferred ones are tried again, failed ones go back to the sender. waits: the round is over, and
 /// it is tried again. expired: it was too old. held, released, requeued: an order. removed: its end, for
-/// nobody is left; deleted: its end by an order. missed: so many were not told, for the tool took none.
+/// nobody is left; deleted: its end by an order. missed: so many were not reported, because the tool took none.
 enum class Step : std::uint8_t {
   watched,
   active,

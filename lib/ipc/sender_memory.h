@@ -3,8 +3,8 @@
 /// (check_greylist, check_sender_quota).
 ///
 /// Limits:  come with each question, so that services may differ; anvil keeps facts and applies them.
-/// Lost:    anvil answers each question at most once. Who lost anvil asks again what was not answered: a question that
-///          was counted twice does no harm.
+/// Lost:    anvil answers each question at most once. A program that lost anvil repeats the questions without an
+///          answer: a question that is counted twice does no harm.
 /// Source:  docs/greylisting.md, docs/quotas.md.
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ struct AskGreylist {
   std::uint32_t passes = 0;                       // of a client, after which it is known; 0: never
   PEN_FIELDS(request, client, sender, recipient, delay, window, keep, passes)
 };
-/// Somebody who sends, and what they may; a limit of 0: none.
+/// A sender and its limits; 0: no limit.
 struct QuotaUser {
   std::string name;  // "login:NAME" or "sender:ADDRESS"
   std::uint32_t messages_per_hour = 0, messages_per_day = 0, recipients_per_hour = 0, recipients_per_day = 0;
@@ -60,7 +60,7 @@ enum class QuotaLimit : std::uint8_t {
 struct QuotaAnswer {
   std::uint64_t request = 0;
   QuotaLimit exceeded = QuotaLimit::none;
-  std::uint32_t user = 0;  // the place of who would exceed it
+  std::uint32_t user = 0;  // the place of the user that would exceed it
   std::uint32_t wait = 0;  // seconds until that user's window is over
   PEN_FIELDS(request, exceeded, user, wait)
 };

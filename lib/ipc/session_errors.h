@@ -24,7 +24,7 @@ enum class Role : std::uint8_t { smtp_server, smtp_client, lmtp_client };
 struct Session {
   Role role = Role::smtp_server;
   std::string peer;          // "host[192.0.2.1]", as in the log
-  std::uint8_t classes = 0;  // mail::ErrorClasses::bits(), of those that are to be told
+  std::uint8_t classes = 0;  // mail::ErrorClasses::bits(), of those that are to be reported
   std::string transcript;    // mail::Transcript::text(); empty: nothing was said
   std::string reason;        // how it ended, if not by QUIT: "lost connection"; what went wrong
   PEN_FIELDS(role, peer, classes, transcript, reason)

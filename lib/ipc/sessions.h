@@ -4,7 +4,7 @@
 ///
 /// Leases:  belong to the connection of their holder: when it ends, by whatever cause, they are free. A holder that
 ///          lost anvil takes them again with `held`, which is always granted and not answered: the sessions exist.
-/// Numbers: a lease's number is its holder's choice, unique on the connection; 0 is none.
+/// Numbers: a lease's number is its holder's choice, unique on the connection; 0 is no lease.
 /// Limits:  anvil's session_classes decide, not the holder's.
 /// Source:  docs/origins.md "Session classes"; docs/session-classes.md. (What clients do per time unit is a
 ///          conversation of its own on the same socket: lib/ipc/clients.h.)

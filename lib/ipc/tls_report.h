@@ -1,7 +1,7 @@
 #pragma once
-/// Conversation "tls_report": smtp tells tlsrpt how TLS with other hosts went, for the reports of RFC 8460.
+/// Conversation "tls_report": smtp reports to tlsrpt how TLS with other hosts went, for the reports of RFC 8460.
 ///
-/// Attempts are hints and are not answered: who cannot send one drops it. Send asks for the reports on what
+/// Attempts are hints and are not answered: a program that cannot send one drops it. Send asks for the reports on what
 /// has gathered, also of the day that is not over: for tests and for an administrator who wants to see one.
 /// Source:  RFC 8460 section 4.3 (result types), 4.4 (what a report holds).
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Attempt {
   std::vector<std::string> policy_strings;  // TLSA records, or the lines of an MTA-STS policy
   std::vector<std::string> mx_patterns;     // of an MTA-STS policy
   ResultType result = ResultType::success;
-  std::string mx_host;       // the rest is told of failures only
+  std::string mx_host;       // the rest is set for failures only
   std::string receiving_ip;  // numeric, as sending_ip
   std::string sending_ip;
   std::string reason;           // for people
@@ -54,7 +54,7 @@ struct Send {
   std::uint64_t request = 0;
   PEN_FIELDS(request)
 };
-// tlsrpt → who asked
+// tlsrpt → the asker
 struct Sent {
   std::uint64_t request = 0;
   std::uint64_t reports = 0;  // that were handed over to be delivered

@@ -1,5 +1,5 @@
 #pragma once
-/// Tells tlsrpt how TLS with other hosts went (RFC 8460): lib/ipc/one_way.h.
+/// Reports to tlsrpt how TLS with other hosts went (RFC 8460): lib/ipc/one_way.h.
 #include "lib/ipc/one_way.h"
 #include "lib/ipc/tls_report.h"
 

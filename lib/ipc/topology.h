@@ -1,6 +1,6 @@
 #pragma once
 // clang-format off
-/// Who talks to whom. Each conversation is one header of this folder: its message structs and two
+/// Which program talks to which. Each conversation is one header of this folder: its message structs and two
 /// variants, one per direction. Sockets are Unix stream sockets below $queue_directory; master
 /// listens, programs serve.
 ///
@@ -30,7 +30,7 @@
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
 ///          socket and chooses by the name.
 /// Frames:  u32 length (LE) of what follows, varint number of descriptors that travel with the frame, varint index
-///          into the variant, encoded struct (docs/ipc.md). Descriptors travel with the frame whose comment says so.
+///          into the variant, encoded struct (docs/ipc.md). Descriptors travel with the frames whose comments say so.
 /// Numbers: one side may have many requests under way: every request carries a number of the asker's choice and the
 ///          answer repeats it.
 /// Version: both sides must have the same kVersion. A field added at the end of a message, or a message at the end of
@@ -51,6 +51,6 @@ inline constexpr std::string_view kBounceSocket = "private/bounce";
 inline constexpr std::string_view kAnvilSocket = "private/anvil";
 inline constexpr std::string_view kTlsReportSocket = "private/tlsrpt";
 inline constexpr std::string_view kDmarcReportSocket = "private/dmarcrpt";
-/// Of a service whose name is a setting (address_verify_service_name).
+/// The socket of a service whose name is a setting (address_verify_service_name).
 inline std::string service_socket(std::string_view service) { return "private/" + std::string(service); }
 }  // namespace pen::ipc

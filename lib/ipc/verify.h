@@ -1,9 +1,9 @@
 #pragma once
 /// Conversations of the program verify: "verify" (smtpd asks whether addresses can be delivered to, penverify looks
-/// into the cache) and "probed" (qmgr tells what became of probes).
+/// into the cache) and "probed" (qmgr reports what became of probes).
 ///
 /// Asking:  Ask has one answer at once. If that is `probing`, another one follows when the probe has ended.
-/// Lost:    with the connection. Who asks asks again; a result that does not arrive is probed for again.
+/// Lost:    with the connection. The asker asks again; verify probes again for a result that does not arrive.
 /// Source:  docs/address-verification.md.
 #include <cstdint>
 #include <string>

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kAll = "*";
 
-// Where a program is missing, it cannot do its work; where one is too much, who takes it over can do more.
+// A program that is missing in a row cannot do its work; in a row with one too many, an attacker in that program can
+// do more.
 constexpr std::array kPartners = {
     // conversation, servers, clients, users
     Partners{"enqueue", "qmgr", "smtpd pickup qmqpd bounce verify local tlsrpt dmarcrpt"},

@@ -1,11 +1,11 @@
 #pragma once
-/// Who may hold which conversation, and what the envelopes of each program may carry. docs/who-may-talk.md shows both
+/// Which program may hold which conversation, and what its envelopes may carry. docs/who-may-talk.md shows both
 /// tables, and who_may_talk_test.cc compares it with them.
 ///
 /// Use:     may_hold("smtpd", enqueue::kName)                  // asked by both ends (channel.cc)
-///          forbidden_field(envelope, carrier_of("smtpd"))     // asked by who queues a message and by qmgr
-/// Rules:   root may hold every conversation and set every field. Who a client is its badge says (badges.h), or its
-///          account.
+///          forbidden_field(envelope, carrier_of("smtpd"))     // asked by programs that queue mail and by qmgr
+/// Rules:   root may hold every conversation and set every field. A client's badge (badges.h) or its account says
+///          which program it is.
 /// Pure; any thread.
 #include <cstdint>
 #include <span>
@@ -31,7 +31,7 @@ bool may_talk(std::string_view client, std::string_view server);
 
 /// What an envelope carries from certain programs alone.
 enum class EnvelopeField : std::uint16_t {
-  error_transport = 1,  // "error:…": a failure that the sender is told of
+  error_transport = 1,  // "error:…": a failure that the sender gets a notice of
   transport = 2,        // any other
   filter = 4,
   hold = 8,
@@ -47,7 +47,7 @@ struct Carrier {
   std::uint16_t fields = 0;  // EnvelopeField
   bool may(EnvelopeField field) const { return (fields & static_cast<std::uint16_t>(field)) != 0; }
 };
-/// Of root, and where programs do not show who they are.
+/// For root, and for clients where no program has a badge.
 inline constexpr Carrier kAnyField{"", 0xffff};
 std::span<const Carrier> all_carriers();
 /// A program without a row may set none.

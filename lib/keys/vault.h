@@ -1,5 +1,5 @@
 #pragma once
-/// Holds private keys and uses them: for whom, in which way and on how many bytes is checked here, for every request.
+/// Holds private keys and uses them. Checks for every request which program asks, for which use, and on how many bytes.
 ///
 /// Use:     Vault vault;
 ///          vault.put("/etc/ssl/mx.pem", Use::server, {.key = pem, .certificates = pem});   // again: renewed

@@ -55,7 +55,7 @@ std::string digest_of(std::string_view text, const EVP_MD* md) {
   return out;
 }
 
-/// Checks as who gets the signature does: from the text.
+/// Checks as the receiver of the signature does: from the text.
 bool verifies(EVP_PKEY* key, std::string_view text, std::string_view signature, const EVP_MD* md, bool pss = false) {
   const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
   EVP_PKEY_CTX* with = nullptr;

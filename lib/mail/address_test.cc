@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(domains_that_no_host_can_have_are_refused_where_that_is_ask
   hosts.of_hosts = true;
   for (const char* bad : {"-bad.example", "bad-.example", "a.-b", "a.b-", "a.b-.", "192.0.2.1", "[2001:db8::1]"}) {
     BOOST_TEST(path("<u@" + std::string(bad) + ">", hosts).starts_with("error"), bad);
-    BOOST_TEST(path("<u@" + std::string(bad) + ">") == "u@" + std::string(bad));  // an author whom a reader would see
+    BOOST_TEST(path("<u@" + std::string(bad) + ">") == "u@" + std::string(bad));  // an author that a reader would see
   }
   for (const char* good : {"b_d.example", "a--b.example", "1.example", "3com", "1.2.3.example", "a.example.",
                            "[192.0.2.1]", "[IPv6:2001:db8::1]"})

@@ -30,7 +30,7 @@ Result<std::vector<ClientAttribute>> parse_client_attributes(std::string_view ar
 /// address.
 std::string client_address(std::string_view value);
 
-/// The client's protocol as other programs are told of it: SMTP or ESMTP, without what Received: adds for TLS and a
+/// The client's protocol as other programs see it: SMTP or ESMTP, without what Received: adds for TLS and a
 /// login; other words as they are.
 std::string_view plain_protocol(const Client& client);
 

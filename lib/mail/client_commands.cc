@@ -129,7 +129,7 @@ std::string passed_on(std::string_view orcpt, const Offers& offers) {
   return out;
 }
 
-/// An address in UTF-8 as ORCPT has it (RFC 6533 section 3); empty: it is none.
+/// An address in UTF-8 as ORCPT has it (RFC 6533 section 3); empty: it is no such address.
 std::string utf8_orcpt(std::string_view address) {
   if (!valid_utf8(address)) return {};
   std::string out = "utf-8;";

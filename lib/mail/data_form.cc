@@ -92,7 +92,7 @@ std::string_view DataForm::header(std::string_view chunk, std::vector<Bytes>& ou
     held_ += chunk.substr(0, lf);
     chunk.remove_prefix(complete ? lf + 1 : chunk.size());
     if (complete && held_.ends_with('\r')) held_.pop_back();
-    // Before fold(): an empty line of which a part was put out is none.
+    // Before fold(): a line of which a part was put out is not empty.
     const bool empty = complete && held_.empty() && column_ == 0;
     fold(complete, folded_);
     if (complete) folded_ += "\r\n";

@@ -34,7 +34,7 @@ enum class Wording : std::uint8_t { usual, soft_bounce, probe };
 /// soft_bounce: the setting.
 Wording wording_of(Purpose purpose, bool soft_bounce);
 
-/// sent_sender: the sender that the peer was told, where it is not the message's. source: what the mail was sent from,
+/// sent_sender: the sender that the peer got, where it is not the message's. source: what the mail was sent from,
 /// by its name. They come last, where no analyser trips over them. connection_use: of the connection, with this; not 1.
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
                           std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,

@@ -1,6 +1,6 @@
 #pragma once
 /// Marks for two kinds of recipients. An expanded recipient became others on its way into the queue and stays in the
-/// envelope only for the report to its sender. A copy is a recipient that the sender is never told of.
+/// envelope only for the report to its sender. A copy is a recipient that the sender never hears of.
 ///
 /// Use:     lib/intake adds an expanded one for each address with NOTIFY=SUCCESS that aliases turned into several;
 ///          qmgr does not deliver it and reports it as expanded (docs/notices.md).

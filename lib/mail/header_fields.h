@@ -25,7 +25,7 @@
 namespace pen::mail {
 
 struct HeaderField {
-  std::string name;  // empty: a line before the first field that is none, as "From " of an mbox
+  std::string name;  // empty: a line before the first field that is no field, as "From " of an mbox
   std::string value;
   bool hidden = false;  // filters neither see nor change it
   bool operator==(const HeaderField&) const = default;

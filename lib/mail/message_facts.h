@@ -30,7 +30,7 @@ enum class Ret : std::uint8_t { unspecified, full, headers };
 enum class RequireTls : std::uint8_t { unspecified, yes, no };
 
 /// What a message is sent for. traced: it is delivered as usual, and its sender gets a report on the first try for
-/// each recipient (sendmail -v). probe: it is not delivered; its sender is told what would happen to such mail
+/// each recipient (sendmail -v). probe: it is not delivered; its sender gets a report on what would happen to such mail
 /// (sendmail -bv). verification: a probe whose answer goes to the program verify (docs/address-verification.md).
 enum class Purpose : std::uint8_t { mail, traced, probe, verification };
 /// It is not delivered: what would happen is all that is wanted.
@@ -76,9 +76,9 @@ struct MessageFacts {
   RequireTls requiretls = RequireTls::unspecified;
   Client client;
   BodyFacts body;
-  Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender was told
+  Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender got the report
   std::string verp;                 // the two delimiters, if each recipient gets it from an address of its own (verp.h)
-  std::string tenant;               // whose shares and limits it takes (docs/tenants.md); empty: nobody's
+  std::string tenant;               // with its shares and limits (docs/tenants.md); empty: no tenant
 
   /// The facts alone of what derives from them.
   MessageFacts& facts() { return *this; }

@@ -24,7 +24,7 @@ namespace pen::mail {
 
 class MimeWalker {
  public:
-  /// Whose header it is: the message's, a part's of a multipart, an enclosed message's.
+  /// What the header belongs to: the message, a part of a multipart, an enclosed message.
   enum class Header : std::uint8_t { message, part, inner };
 
   struct Options {

@@ -31,7 +31,7 @@ class ShownDialogue {
   /// Of one line of a reply.
   std::string_view reply(std::string_view line);
   Side side() const { return side_; }
-  /// Of the last command; unknown: it was hidden, or is none.
+  /// The verb of the last command; unknown: it was hidden, or is no verb.
   Verb verb() const { return last_; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// VERP: a sender address for each recipient, so that what comes back says by its address whom it was for.
+/// VERP: a sender address for each recipient, so that returned mail names the recipient in its own address.
 ///
 /// Use:     verp_sender("owner@lists.example", "+=", "jo@there.example")   // owner+jo=there.example@lists.example
 ///          verp_address("owner+jo=there.example@lists.example", "+=")      // {owner@lists.example, jo@there.example}

@@ -17,7 +17,7 @@ struct Account {
 Result<std::optional<Account>> find_account(const std::string& name);
 Result<std::optional<Account>> find_account(uid_t uid);
 
-/// The identity that the child must take on to act as `who`; empty optional: it is ours already. Returns an error text
+/// The identity that the child must take on to act as `who`; empty optional: we have it already. Returns an error text
 /// when neither this process nor its helper is root, so that no identity can be changed: an ordinary user's instance
 /// serves only that user's mailboxes.
 Result<std::optional<Identity>> rights_for(const Identity& who);

@@ -5,8 +5,8 @@
 
 namespace pen::mailbox {
 
-/// In a process with one thread. Errors: errno; EPERM: root is refused, or its rights can be had back. After an error
-/// the process may have anybody's rights.
+/// In a process with one thread. Errors: errno; EPERM: root is refused, or its rights could be regained. After an error
+/// the rights of the process are unknown.
 Result<void> become(const Identity& who);
 
 }  // namespace pen::mailbox

@@ -157,7 +157,7 @@ Result<void> only_files_below(const std::string& base) {
   const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < kMoves) return {};
   const Fd directory(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  // Root may be denied access there (NFS): the delivering account will see.
+  // Root may be denied access there (NFS): the delivering account's tries will show.
   if (!directory) return {};
   // All rights of this version are restricted; those that a mailbox needs are granted.
   landlock_ruleset_attr all{};

@@ -1,5 +1,5 @@
 #pragma once
-/// Gives up for ever all rights of this process that are not needed for changing between accounts. It stays root by
+/// Gives up for ever all rights that this process does not need for changing between accounts. It stays root by
 /// its real and saved uid, so that no account may signal or inspect it, but can do nothing as root:
 ///
 /// - capabilities: CAP_SETUID and CAP_SETGID alone, in every set; being uid 0, or changing the uid, neither adds nor

@@ -36,7 +36,7 @@ int option_of(int socket, int name) {
   return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-/// Why this is no connection that a command may have.
+/// Why a command may not have this descriptor as its connection; nullopt: it may.
 std::optional<std::string> objection_to(const Fd& connection) {
   if (!connection) return "no connection came with the request";
   const int domain = option_of(connection.get(), SO_DOMAIN);
@@ -76,10 +76,10 @@ void default_signals() {
   (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-/// In the command's process, between fork and exec. What fails is told through the pipe as an errno.
+/// In the command's process, between fork and exec. What fails is reported through the pipe as an errno.
 [[noreturn]] void become_command(const Prepared& prepared, pid_t parent, int connection, int told) {
   ::setpgid(0, 0);
-  // Whoever watches it has ended: nobody would end it.
+  // The program that watches it has ended, and no other would end it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(EX_OSERR);
   default_signals();
@@ -103,7 +103,7 @@ class Run {
  public:
   Run(int control, const Policy& policy) : control_(control), policy_(policy) {}
 
-  /// nullopt: nobody wants to know.
+  /// nullopt: no process waits for the answer.
   std::optional<CommandEnd> operator()(Fd connection) {
     if (auto started = start(std::move(connection)); !started)
       return CommandEnd{.kind = Kind::not_started, .code = errno_of(started.error())};
@@ -195,7 +195,7 @@ void serve_connection(int control, Fd connection, const Policy& policy) {
     ::_exit(kRefused);
   }
   if (const auto end = Run(control, policy)(std::move(connection)))
-    (void)send_message(control, encode_command_end(*end));  // who asked may have ended meanwhile
+    (void)send_message(control, encode_command_end(*end));  // the asker may have ended meanwhile
   ::_exit(0);
 }
 

@@ -1,4 +1,4 @@
-// The process that runs a command for a connection: what the command has, how its end is told, and what ends it.
+// The process that runs a command for a connection: what the command has, how its end is reported, and what ends it.
 #include "lib/mailbox/connection.h"
 
 #include <poll.h>
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_not_there_is_told) {
 BOOST_AUTO_TEST_CASE(the_group_is_killed_at_the_time_limit) {
   Rig rig;
   rig.begin(shell("sleep 1000 & wait"), seconds(1));
-  // The end of the connection is that of all who have it, so of the group.
+  // The connection ends when all processes that have it have ended, so with the group.
   BOOST_TEST(rig.rest() == "");
   BOOST_TEST((rig.end().kind == Kind::time_limit));
 }

@@ -58,7 +58,7 @@ Result<void> Groups::sync_directory(int fd) {
   const int why = errno;
   lock.lock();
   directory->busy = false;
-  // A failed sync covers nobody: the other callers each try by their own descriptor, and get the same error.
+  // A failed sync covers no caller: the others each try by their own descriptor, and get the same error.
   if (synced) directory->synced = upto;
   directory->moved.notify_all();
   if (directory->wanted == directory->synced) directories_.erase(key);

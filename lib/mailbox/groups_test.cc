@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(threads_of_one_process_exclude_each_other_by_other_targets_
   other.shown = "file";
   target.lock.dotlock = other.lock.dotlock = false;
   target.lock.delay = other.lock.delay = seconds(0);
-  target.lock.attempts = other.lock.attempts = UINT_MAX;  // whoever has the lock may be stopped for long
+  target.lock.attempts = other.lock.attempts = UINT_MAX;  // the holder of the lock may be stopped for long
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {

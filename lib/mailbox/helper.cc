@@ -55,18 +55,18 @@ bool arrange() {
 }
 
 void write_to_log(const Policy& policy, std::string_view text) {
-  // Opened for this one line: the file may be another one than at the last.
+  // Opened for this one line: the file may differ from the one of the last line.
   auto opened = log::open({.program = std::string(kHelperName),
                            .tag = policy.log_tag,
                            .hostname = policy.log_host,
                            .target = policy.log_path.empty() ? log::Target::syslog : log::Target::file,
                            .path = policy.log_path,
                            .syslog_facility = policy.log_facility});
-  if (!opened) log::warning("{}", opened.error().message());  // to where lines went before
+  if (!opened) log::warning("{}", opened.error().message());  // to the place of earlier lines
   log::warning("service {}: refused: {}", policy.name, text);
 }
 
-// Of the process that asks, in one that was made for it.
+// For a process that asks, in a process that was made for it.
 unsigned asked_by = 0;
 
 /// A program that asks.
@@ -76,7 +76,7 @@ struct Known {
   bool settled = false;  // it has sent its policy
   unsigned told = 0;     // lines in the log
   std::uint64_t living = 0;
-  /// Processes that may live at once. Those that wait for a request count as well.
+  /// Processes that may live at once. Processes that wait for a request count as well.
   std::uint64_t most() const {
     if (asker.policy.service == Policy::Service::tables) return kTablesAtOnce;
     return asker.policy.at_once == 0 ? kProcessesAtOnce : asker.policy.at_once + kAhead;
@@ -141,7 +141,7 @@ class Helper {
     }
   }
 
-  /// What processes have told: at most so many lines a program, for who was taken over may tell as often as it likes.
+  /// Reads what processes report: at most so many lines a program, because an attacker in it may report without end.
   void hear() {
     char text[kLongestTold];
     for (ssize_t n = 0; (n = ::recv(kHearsSocket, text, sizeof text, MSG_DONTWAIT)) > 0;) {
@@ -191,7 +191,7 @@ class Helper {
     known.settled = true;
     if (first.bytes == service::kTablesOnly) return true;
     auto policy = decode<Policy>(first.bytes);
-    // master has said which program this is: it gets no more than that one ever does.
+    // master has said which program this is: it gets no more than that program ever does.
     const bool wide = policy && (!may_send(known.asker.program, policy->service) ||
                                  (policy->service == Policy::Service::own) != (::geteuid() != 0));
     if (!policy || wide) {
@@ -218,7 +218,7 @@ class Helper {
 
   const Introduce* introduce_;
   std::map<unsigned, Known> known_;
-  std::map<pid_t, unsigned> counted_;  // whose a process is, where they are counted
+  std::map<pid_t, unsigned> counted_;  // the row that a process counts for, where they are counted
   unsigned last_ = 0;
   sigset_t none_{};
 };

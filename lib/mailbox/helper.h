@@ -11,14 +11,14 @@
 ///          those that its work takes.
 /// Sockets: SOCK_SEQPACKET. kHelperSocket is master's: each packet brings the socket of a program that is about to be
 ///          started, and says which. That program's first packet is its Policy, answered by kHelperReady, or
-///          service::kTablesOnly: it is sent while the program is root and has read nothing of anybody else's. Each
+///          service::kTablesOnly: the program sends it while it is root and has read nothing that others wrote. Each
 ///          later one brings the control socket of a new process.
 /// Bound:   of each program: as many processes as its policy says commands run at once, kTablesAtOnce for one that may
 ///          only ask for tables, else kProcessesAtOnce. Further requests wait.
 /// End:     when master's socket has ended, and those of all programs. Processes that it made finish what they have in
 ///          hand.
-/// Log:     what it and its processes refuse, at most kMostRefusals lines a program. Its processes tell it over
-///          kTellsSocket, for they cannot open the log.
+/// Log:     what it and its processes refuse, at most kMostRefusals lines a program. Its processes report to it
+///          over kTellsSocket, because they cannot open the log.
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -33,16 +33,16 @@ inline constexpr std::string_view kHelperName = "become", kHelperWord = "--helpe
 inline constexpr unsigned kMostRefusals = 20;
 // Processes of a program that may only ask for tables.
 inline constexpr std::uint64_t kTablesAtOnce = 8;
-// Of one that delivers: more than it has deliveries at once, and no more than this host can bear.
+// Of one that delivers: more than it has deliveries at once, and no more than this host can run.
 inline constexpr std::uint64_t kProcessesAtOnce = 1024;
 
-/// What the helper finds out itself of a program that master has made known.
+/// What the helper finds out itself about a program that master has introduced.
 struct Asker {
   Policy policy;  // until the program has sent one: Service::tables
   OpenTable open_table;
   std::string program = {};  // "virtual": which policy it may send
 };
-/// packet: master's. nullopt: it cannot be found out, and the program gets nothing.
+/// packet: master's. nullopt: it could not be found out, and the program gets nothing.
 using Introduce = std::function<std::optional<Asker>(std::string_view packet)>;
 
 bool is_helper(int argc, char** argv);

@@ -94,7 +94,7 @@ struct Client {
     pollfd end{control.get(), 0, 0};
     return ::poll(&end, 1, 60'000) == 1 && (end.revents & POLLHUP) != 0;
   }
-  /// The log, once the helper has ended: everything that was told before is in it.
+  /// The log, once the helper has ended: everything that was reported before is in it.
   std::string log() {
     std::ifstream in(policy.log_path);
     std::stringstream out;
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(who_asks_too_often_fills_no_log) {
   Client client(Policy::Service::users);
   for (unsigned i = 0; i < 3 * kMostRefusals; ++i)
     BOOST_TEST(Client::ends(client.process(encode_request({Kind::worker, 0, 0, "root"}))));
-  // What was told is read before the next request.
+  // Reports are read before the next request.
   BOOST_TEST(client.job(client.process(encode_request({Kind::worker, 65534, 65534, "nobody"})), {}).has_value());
   const std::string log = client.log();
   BOOST_TEST(std::ranges::count(log, '\n') == kMostRefusals);
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_service_of_connections_runs_its_command_for_a_connection_
   const std::string refused = "a command: the descriptor is no connection";
   for (const Fd* given : {&listening, &file, &datagrams})
     BOOST_TEST(Client::ends(client.process(encode_request({Kind::connection, 0, 0, ""}), given->get())));
-  // What was told before a request is in the log when that has an answer.
+  // A report before a request is in the log when the request has an answer.
   BOOST_TEST(Client::ends(client.process("anything")));
   const std::string log = client.log_with("a request: it is malformed");
   std::size_t count = 0;

@@ -62,7 +62,7 @@ void JobStream::answer(std::string_view bytes) {
   while (!rest.empty()) {
     const auto n = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // nobody waits for the answer
+    if (n <= 0) return;  // no process waits for the answer
     rest.remove_prefix(static_cast<std::size_t>(n));
   }
 }

@@ -6,7 +6,7 @@
 ///          if (rules.dotlock) PEN_TRY(dotlock.take(directory, name, rules, called_off));
 ///          PEN_TRY(lock_file_for_mail(file, rules, called_off));
 /// Owns:    a Dotlock its file; the other locks belong to the open file, so that they work between threads too.
-/// Errors:  EAGAIN, somebody else has had the lock during all tries; EACCES, no file may be made there; ECANCELED,
+/// Errors:  EAGAIN, another process had the lock during all tries; EACCES, no file may be made there; ECANCELED,
 ///          called off; errno.
 /// Thread:  any; waits between tries.
 /// Source:  mailbox_delivery_lock, deliver_lock_attempts, deliver_lock_delay, stale_lock_time; postlock(1).

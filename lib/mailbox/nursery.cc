@@ -110,10 +110,10 @@ Result<Fd> Nursery::hire(const Role& role) {
 
 Result<Fd> Nursery::serve(int connection) { return ask({.kind = Request::Kind::connection, .name = {}}, connection); }
 
-/// connection: -1 where there is none to be sent.
+/// connection: -1 if there is none to send.
 Result<Fd> Nursery::ask(const Request& request, int connection) {
   if (const auto no = refusal(policy_, request)) return fail_errno(*no, EPERM);
-  const Full full = connection < 0 ? Full::wait : Full::fail;  // who serves connections has no other thread
+  const Full full = connection < 0 ? Full::wait : Full::fail;  // a program that serves connections has no other thread
   const auto send = [&](int worker, std::string_view bytes) {
     return connection < 0 ? send_message(worker, bytes) : send_descriptor(worker, bytes, connection, Full::wait);
   };

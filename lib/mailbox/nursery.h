@@ -8,8 +8,8 @@
 ///          auto control = Nursery::instance().hire(role);                // from any thread
 ///          auto control = Nursery::instance().serve(connection);         // spawn
 /// Ahead:   after the first hire, kAhead processes wait for the next roles; unused ones end after a while (kIdle).
-/// End:     if the helper ends before the program, the socket shows it, and nobody can be hired any more: the program
-///          has no right to start another.
+/// End:     if the helper ends before the program, the socket shows it, and no process can be hired any more: the
+///          program has no right to start another helper.
 /// Tests:   without start() the first hire() forks a helper that is any account but root, or has the policy of use();
 ///          and another when it has died.
 /// Errors:  of start(): errno; the helper is not there. Of hire() and serve(): errno of sockets; EPERM with the
@@ -33,15 +33,15 @@ class Nursery {
   static Nursery& instance();
   /// socket: the program's to the helper, of which a copy is made.
   Result<void> start(const Policy& policy, int socket);
-  /// Whether the helper is root, so that deliveries can be made as others.
+  /// Whether the helper is root, so that deliveries can be made as other accounts.
   bool becomes() const { return becomes_; }
   /// Returns the control socket of a new worker.
   Result<Fd> hire(const Role& role);
   /// Hands the connection to a new process that runs the policy's command for it (connection.h); ours may be closed
-  /// then. Returns the control socket: the command's end is told there, and the command ends with it. EAGAIN: the
+  /// then. Returns the control socket: the command's end is reported there, and the command ends with it. EAGAIN: the
   /// helper has more requests than it may fulfil now.
   Result<Fd> serve(int connection);
-  /// For tests: what the next helper may, which is forked from this process.
+  /// For tests: the policy of the next helper, which is forked from this process.
   void use(Policy policy);
 
  private:

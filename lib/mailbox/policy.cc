@@ -161,7 +161,7 @@ Result<std::optional<Identity>> account_of(const Policy& policy, const Request& 
     return fail_errno(fmt::format("account {} has not the uid {}", request.name, request.uid), EPERM);
   Identity who = std::move(found->identity);
   if (who.gid == 0) return fail_errno(fmt::format("account {} has root's group", request.name), EPERM);
-  // The user's other groups come along, but none by which it could reach what root or the mail system keeps.
+  // The user keeps its other groups, except those by which it could reach what root or the mail system keeps.
   std::erase_if(who.groups, [&](gid_t group) { return group == 0 || keeps(policy.kept_gids, group); });
   if (keeps(policy.kept_gids, who.gid))
     return fail_errno(fmt::format("account {} has a group of the mail system", request.name), EPERM);

@@ -43,7 +43,7 @@ Answer deliver(const Policy& policy, const Work& work, JobStream& job) {
     answer.status = store_content(work, job, [](const auto&... what) { return store(what...); });
     return answer;
   }
-  // Nobody needs the content, but the next job comes behind it.
+  // The content is not needed, but the next job comes behind it.
   for (;;) {
     const auto piece = job.read();
     if (!piece) return trouble("4.3.0", piece.error().message());

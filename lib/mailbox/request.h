@@ -1,7 +1,8 @@
 #pragma once
 /// What a program asks of the process that stays root (helper.h): one packet of fixed size. It names a kind and an
 /// account, and nothing else: paths, groups and commands stand in the Policy, which that process has from main.cf and
-/// master.cf. A connection comes with its request, by descriptor; how its command ended is told in one packet as well.
+/// master.cf. A connection comes with its request, by descriptor; how its command ended is reported in one packet as
+/// well.
 ///
 /// Form:    "PEN" and a version; the kind, uid and gid, each four bytes, least significant first; the account's name,
 ///          ended and filled up with zero bytes. What a kind does not use is zero. An end: mark and version, the kind,
@@ -19,7 +20,7 @@ namespace pen::mailbox {
 
 struct Request {
   enum class Kind : std::uint8_t {
-    worker = 1,  // a process that becomes one account and stays it (worker.h)
+    worker = 1,  // a process that becomes one account for good (worker.h)
     postman,     // one that goes from account to account (postman.h)
     connection,  // one that runs the command of master.cf for a connection (connection.h)
   };
@@ -49,7 +50,7 @@ struct CommandEnd {
   };
   Kind kind = Kind::exited;
   int code = 0;
-  pid_t pid = 0;  // that it had; not_started: 0
+  pid_t pid = 0;  // of the command; not_started: 0
   bool operator==(const CommandEnd&) const = default;
 };
 

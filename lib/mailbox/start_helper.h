@@ -22,14 +22,14 @@ Result<void> start_helper(Policy policy, const config::Config& config, const ser
 Result<void> complete(Policy& policy, const config::Config& config, const service::Arguments& arguments,
                       const service::Owners& owners);
 
-/// mail_owner, queue_owner, and setgid_group, which is no account: its uid is nobody's (kNoAccount).
+/// mail_owner, queue_owner, and setgid_group, which is no account: its uid is kNoAccount.
 inline constexpr uid_t kNoAccount = static_cast<uid_t>(-1);
 MailAccounts mail_accounts(const config::Settings& settings, const service::Owners& owners);
 /// The same, by uid and gid.
 void keep_mail_accounts(const config::Settings& settings, const service::Owners& owners, std::vector<uid_t>& uids,
                         std::vector<gid_t>& gids);
 
-/// Groups whose members can read or change what is the host's, those that it has: nobody's mailbox needs them.
+/// Adds the groups of this host whose members can read or change what is the host's: no mailbox needs them.
 void keep_wide_groups(std::vector<gid_t>& gids);
 
 }  // namespace pen::mailbox

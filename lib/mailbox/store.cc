@@ -60,7 +60,7 @@ std::vector<std::string> components(std::string_view path) {
 }
 
 /// Follows a link in a home directory if the link is the current user's or root's and the directory the user's. So a
-/// link made by anybody else redirects no mail, and a user's link does not lead into other users' directories.
+/// link that another user made redirects no mail, and a user's link does not lead into other users' directories.
 Result<Fd> follow_link(int at, const std::string& name) {
   struct stat link{}, directory{};
   if (::fstatat(at, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) return fail_errno("look at");
@@ -282,7 +282,7 @@ class LockedMbox {
       // We may not make files beside an existing mailbox: the other lock must suffice, as in Postfix.
       if (!locked && !(other && locked.error().is_errno(EACCES))) return trouble(locked.error(), what_);
     }
-    // The lock may have become free because nobody waits for this delivery any more: no file is made then.
+    // The lock may have become free because the delivery has been called off: no file is made then.
     if (called_off()) return trouble(called_off_error(), what_);
     file_ =
         Fd(::openat(dir_.get(), name.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));

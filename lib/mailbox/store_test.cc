@@ -61,7 +61,7 @@ struct Box {
   unsigned long long count = 0;
 };
 
-/// Another process that holds a lock on a file until told to release it.
+/// Another process that holds a lock on a file until the test releases it.
 class Holder {
  public:
   /// lock: takes the lock on the file's descriptor.

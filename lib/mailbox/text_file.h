@@ -1,6 +1,6 @@
 #pragma once
-/// Reads the text files that say where mail goes (.forward, :include:), with a bound, and checks who may write them.
-/// Blocks; runs as the current user.
+/// Reads the text files that say where mail goes (.forward, :include:), with a bound, and checks which users may
+/// write them. Blocks; runs as the current user.
 #include <sys/types.h>
 
 #include <string>

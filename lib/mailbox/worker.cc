@@ -48,7 +48,7 @@ Result<void> take_role(const Policy& policy, const Result<std::optional<Identity
       return fail(std::move(done).error().within("cannot take the recipient's rights"));
   }
   // No other process of this user may inspect this one: it holds mail, and was forked from a process that holds
-  // everybody's.
+  // all users' mail.
   ::prctl(PR_SET_DUMPABLE, 0);
   ::umask(077);
   if (::chdir("/") != 0) return fail_errno("cannot change to /");
@@ -203,7 +203,7 @@ class Worker {
     auto forward = find_forward(work.forward_files);
     if (!forward) return trouble("4.3.5", forward.error().message());
     answer.file_ignored = std::move(forward->ignored);
-    // An empty file counts as none.
+    // An empty file counts as no file.
     if (!forward->text.empty()) {
       answer.file_found = true;
       answer.file_path = std::move(forward->path);
@@ -238,7 +238,7 @@ class Worker {
     if (error <= 0 || error > kLargestErrno) error = EIO;
     if (error == EPERM) tell_refused("table " + path.substr(0, kMaxAccountName), opened.error().context());
   }
-  // Who asked may be gone, or have waited long enough.
+  // The asker may be gone, or may wait no longer.
   const std::string answer = service::encode_table_answer(error);
   (void)async::send_descriptor_message(control, answer, opened ? opened->get() : -1, MSG_DONTWAIT);
   ::_exit(0);

@@ -7,9 +7,9 @@
 ///          message, which needs no thread. On the socket: a Job, the message's content, the Answer (work.h). The
 ///          process never has a descriptor of the spool.
 /// Groups:  deliveries into the same mailbox at the same time share locks and syncs (groups.h).
-/// Safety:  as root it parses its request, of fixed size, and asks for the account, and nothing else: whose rights
-///          cannot be taken has nobody's. What a job wants is compared with the policy (policy.h). No other process
-///          of the account may inspect this one.
+/// Safety:  as root it parses its request, of fixed size, and asks for the account, and nothing else: if it cannot
+///          take the account's rights, it ends up with those of nobody. What a job wants is compared with the policy
+///          (policy.h). No other process of the account may inspect this one.
 /// End:     when the control socket ends, or after kIdle without a job: after its jobs are done, or their time limits
 ///          are over. A job whose content is complete is finished even if the program that sent it has died.
 #include <functional>
@@ -29,7 +29,7 @@ inline constexpr seconds kGrace{5};
 // Processes that wait for the next requests.
 inline constexpr std::size_t kAhead = 4;
 
-/// What a process is hired for, and the key by which it is found again.
+/// What a process is hired for: also the key under which it is found again.
 struct Role {
   std::optional<Identity> become;   // nullopt: that of the process which made it
   std::string root;                 // as in Work
@@ -37,11 +37,11 @@ struct Role {
   PEN_FIELDS(become, root, round)
 };
 
-/// The text of a control socket's message: how to treat the job whose socket it brings.
+/// The text of a control socket's message: how to treat the job of the socket that comes with it.
 inline constexpr std::string_view kAlone = "alone", kAmongOthers = "among others";
 
 /// Opens a table's file for the program, if it is one of the program's. Called in a process that ends then, so it may
-/// give up the process's rights. Errors: errno; EPERM with the reason: it is none of the program's.
+/// give up the process's rights. Errors: errno; EPERM with the reason: it is no table of the program's.
 using OpenTable = std::function<Result<Fd>(const std::string& path)>;
 
 /// Must run in a process with one thread. control: a SOCK_SEQPACKET socket. Its first message is a Request; each later

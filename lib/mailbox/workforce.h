@@ -4,8 +4,8 @@
 /// Use:     auto worker = workforce().give(role, job_socket, shared);  …
 ///          workforce().done(worker);                    // or dismiss(worker)
 ///          if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role); }
-/// Bounds:  kMostIdle workers without a job; the one whose last job is longest ago goes first. Idle workers also end
-///          by themselves.
+/// Bounds:  kMostIdle workers without a job; the one that had no job for the longest time goes first. Idle workers
+///          also end by themselves.
 /// Thread:  any number at once.
 /// Errors:  errno of making a socket or process.
 #include <map>

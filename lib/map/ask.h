@@ -52,7 +52,7 @@ class Inquiry {
   std::vector<Question> take_questions() { return std::exchange(questions_, {}); }
   bool unanswered() const { return !questions_.empty(); }
   void settle(const Question& question, Value value);
-  /// Whether no run of the work has asked before, for what is told of a look-up once.
+  /// Whether no run of the work has asked before, for what is reported of a look-up once.
   bool first_time(const std::string& table, std::string_view key) { return told_.emplace(table, key).second; }
 
  private:

@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-/// A database whose connections answer in steps, over socket pairs. A key that begins with "hang" has no answer.
+/// A database with connections that answer in steps, over socket pairs. A key that begins with "hang" has no answer.
 struct Stepped final : database::Driver {
   struct Session final : database::Connection {
     explicit Session(Stepped& d) : driver(d) {

@@ -43,7 +43,8 @@ Result<std::vector<std::string>> merge(Content& content, const std::vector<Table
                                        std::string_view source, std::size_t max_key, const BuildOptions& options);
 
 /// Calls `write` to fill a file beside path that is empty, syncs that file and renames it to path. `fresh` leads to
-/// that file and no other, whoever may rename and link in the directory. Errors: those of write; unreadable + errno.
+/// that file and no other, even if another user can rename and link in the directory. Errors: those of write;
+/// unreadable + errno.
 Result<void> replace_file(const std::string& path, unsigned mode,
                           const std::function<Result<void>(const std::string& fresh)>& write);
 

@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(an_open_table_lists_changes_and_loses_keys) {
 
 BOOST_AUTO_TEST_CASE(keys_and_values_with_a_nul_at_the_end_are_found_too) {
   build({{"x", "1"}});
-  // The form that Postfix writes when told to: the same record, one byte longer for the key and for the value.
+  // The form that Postfix writes on request: the same record, one byte longer for the key and for the value.
   std::string key("k\0", 2), file(2048, '\0');
   std::uint32_t hash = 5381;
   for (const char c : key) hash = (hash * 33) ^ static_cast<unsigned char>(c);

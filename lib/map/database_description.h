@@ -41,7 +41,7 @@ class Description {
     }
     return *table_;
   }
-  /// Of the file; root, who wrote main.cf; nullopt: there is no file.
+  /// The owner of the file; root, who wrote main.cf; nullopt: there is no file.
   std::optional<std::uint32_t> owner() {
     const auto table = current();
     const std::lock_guard lock(mutex_);

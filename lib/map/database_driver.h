@@ -10,7 +10,7 @@
 ///          and the end of a connection may block, until their deadline at most; so they run in threads. begin() and
 ///          step() do not block, and are called in a program's loop (docs/decisions/023).
 /// Names:   the look-up of a server's name, by the client library or the C library, obeys no deadline: it takes what
-///          resolv.conf allows. The thread belongs to that pool alone, and who asked is answered by the Asker in time.
+///          resolv.conf allows. The thread belongs to that pool alone, and the Asker answers the caller in time.
 #include <functional>
 #include <map>
 #include <memory>

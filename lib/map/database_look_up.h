@@ -1,6 +1,6 @@
 #pragma once
 /// One look-up in a database, in steps: which host comes next, for how long, over which connection, and what a failure
-/// means for the others. Whoever drives it does the waiting: Pools a thread that blocks, the Asker its loop.
+/// means for the others. Its driver does the waiting: Pools in a thread that blocks, the Asker in its loop.
 ///
 /// Use:     LookUp one(pools, table, {.key = key, .since = asked_at}, wake);
 ///          switch (one.next()) …                                       (Steps, source.h)
@@ -24,7 +24,7 @@ class LookUp final : public Steps {
     std::optional<std::string> store;  // for memcache: the value that is put under the key
     SteadyTime since;                  // when it was asked
   };
-  /// wake: empty for who waits in a thread; then a question is asked in one call.
+  /// wake: empty for callers that wait in a thread; then a question is asked in one call.
   LookUp(Pools& pools, Pools::TablePtr table, Question question, std::function<void()> wake);
   ~LookUp() override;
   LookUp(const LookUp&) = delete;

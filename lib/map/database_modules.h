@@ -13,7 +13,7 @@
 namespace pen::map::database {
 
 Result<Driver*> find_driver(const std::string& type);
-/// For tests, whose programs lie elsewhere: the directory of the modules.
+/// The directory of the modules, for tests: their programs lie elsewhere.
 void modules_in(const std::string& directory);
 
 }  // namespace pen::map::database

@@ -7,7 +7,7 @@ namespace pen::map::database {
 
 enum class Of {
   lookup,      // says what is asked
-  connection,  // says whom, as whom and how: other values need other connections
+  connection,  // says which server, with which login and how: other values need other connections
   nothing,     // known, and without effect
 };
 struct Parameter {

@@ -3,7 +3,7 @@
 /// sessions.
 ///
 /// Use:     Pools::of_process().look_up(table, key, asked_at)        waits in the calling thread
-///          or a LookUp (database_look_up.h), for who waits in a loop: both are the same steps.
+///          or a LookUp (database_look_up.h), for callers that wait in a loop: both are the same steps.
 /// Hosts:   in the table's order, sockets before TCP hosts and these at random; a host with a connection at rest comes
 ///          first. If one cannot be reached, or does not answer in its share of the time, or refuses the question, the
 ///          next is asked at once. A host that failed where another answered, or that cannot be reached, is left out

@@ -162,7 +162,7 @@ class Reader {
       return bad("tls_cert_file and tls_key_file belong together");
     for (const auto host : split(get("hosts"))) {
       const auto at = redis_server(host, "");
-      if (!at) continue;  // told when it is asked
+      if (!at) continue;  // reported when it is asked
       if (!at->path.empty()) return bad("tls: a connection to a Unix socket is not encrypted");
       const bool numeric = !at->has_name() && !iequals(at->host, "localhost");
       if (numeric && get("tls_server_name").empty())

@@ -91,8 +91,8 @@ struct OpenOptions {
   /// false: values decide about identities and files. Then a table that another process serves (socketmap:, tcp:) is
   /// broken, because its answers are not those of this host's administrator. Holds for inner tables too.
   /// Databases are allowed with both, as in Postfix: the administrator wrote the file that names the server and the
-  /// query, a key is quoted and so cannot become a part of the query, and host and password say who answers. Postfix
-  /// opens such tables directly even when "proxy:" is written, which is what happens here always.
+  /// query, a key is quoted and so cannot become a part of the query, and host and password decide which server
+  /// answers. Postfix opens such tables directly even when "proxy:" is written, which is what happens here always.
   bool served = true;
   /// The setting that names the table: what permit_settings() is asked about. Holds for inner tables too.
   std::string setting = {};

@@ -30,8 +30,8 @@ class MatchList {
   struct Options {
     bool parent_domains = false;  // parent_domain_matches_subdomains names this list
     OpenOptions open;
-    // A network that cannot be read is no error of open(): whoever's address would be compared with it gets one, as in
-    // Postfix, and a program that serves others starts.
+    // A network that cannot be read is no error of open(): as in Postfix, the look-up of an address that would be
+    // compared with it fails, and the program starts and serves other clients.
     bool keep_faulty = false;
   };
   MatchList() = default;
@@ -51,7 +51,7 @@ class MatchList {
   bool has_tables() const;
 
  private:
-  /// Who is looked for: folded, and how else a domain is written, which is none but for names beyond ASCII.
+  /// The name that is looked for: folded, and the other way to write it, which only names beyond ASCII have.
   struct Name {
     explicit Name(std::string_view text);
     std::string folded;

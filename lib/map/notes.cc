@@ -12,7 +12,7 @@ namespace {
 struct Telling {
   TellNote tell;
   std::mutex mutex;
-  // What was told last of each file that has such lines.
+  // The last report on each file that has such lines.
   std::map<std::string, std::pair<FileStamp, std::vector<std::string>>> told;
 };
 Telling& telling() {

@@ -1,6 +1,6 @@
 #pragma once
 /// The lines of a table that cannot be read, and are passed over while the rest of the table serves: as Postfix has it,
-/// for a host must not stop because one rule of many has a slip in it. Map::notes() tells them (notes.h).
+/// for a host must not stop because one rule of many has a slip in it. Map::notes() reports them (notes.h).
 ///
 /// Use:     passed_over.add("FILE, line N: why");  …  return passed_over.notes();
 /// Bounds:  the first kMax are kept, for a file may be anything; of the others the number.
@@ -21,7 +21,7 @@ class PassedOver {
     else
       ++more_;
   }
-  /// file: whose lines they are.
+  /// file: the file that the lines are in.
   std::vector<std::string> notes(std::string_view file) const {
     std::vector<std::string> all = kept_;
     if (more_ != 0) all.push_back(std::string(file) + ": and " + std::to_string(more_) + " more such lines");

@@ -3,9 +3,9 @@
 ///
 /// Use:     Prefilter filter(needed);          // for each rule, required_literals() of its pattern
 ///          filter.candidates(text, rules);    // bit i: rule i may match; the others certainly do not
-/// Choice:  a rule needs several sets of literals. The set whose literals the fewest rules share selects the rule:
-///          literals that many rules share ("Subject:") are common in texts as well. The other sets are checked after
-///          that.
+/// Choice:  a rule needs several sets of literals. The set with the literals that the fewest rules share selects the
+///          rule: literals that many rules share ("Subject:") are common in texts as well. The other sets are checked
+///          after that.
 /// Thread:  any, after construction.
 #include <unordered_map>
 

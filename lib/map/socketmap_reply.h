@@ -20,7 +20,7 @@ std::string netstring(std::string_view content);
 std::size_t whole_netstring(std::string_view bytes, std::size_t most);
 /// Of a whole netstring.
 std::string_view netstring_content(std::string_view whole);
-/// name: the table's, for errors. Errors: unreadable (TEMP, TIMEOUT, PERM, and what is none of the known words).
+/// name: the table's, for errors. Errors: unreadable (TEMP, TIMEOUT, PERM, and every other unknown word).
 Value socketmap_meaning(std::string_view content, std::string_view name);
 
 }  // namespace pen::map

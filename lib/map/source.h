@@ -91,7 +91,7 @@ class Steps {
 };
 
 /// A server that keeps connections for all look-ups of this process. Its questions have a lane of their own, with
-/// threads for what blocks, so that a server that hangs holds nobody who asks another.
+/// threads for what blocks, so that a server that hangs does not hold up questions to others.
 class PooledSource : public Source {
  public:
   using Source::Source;

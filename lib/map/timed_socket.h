@@ -25,7 +25,7 @@ Result<void> send_before(int fd, std::string_view bytes, SteadyTime deadline);
 /// Waits for at least one byte. Returns how many came; 0: the server closed the connection.
 Result<std::size_t> receive_before(int fd, std::span<char> buffer, SteadyTime deadline);
 
-// For who does not wait. The socket must not block.
+// For callers that do not wait. The socket must not block.
 /// Sends what goes, and takes it off.
 Result<void> send_now(int fd, std::string& unsent);
 /// How many bytes came; nullopt: none so far; 0: the server closed the connection.

@@ -104,7 +104,7 @@ PEN_LABEL(Enhanced, "dsn", "none", "other", PEN_ENHANCED("4."), PEN_ENHANCED("5.
 #undef PEN_ENHANCED
 #undef PEN_LABEL
 
-/// Of a reply line, whose first three characters are its code. One that refuses nothing is 5xx: there is none.
+/// The code of a reply line: its first three characters. One that refuses nothing is 5xx: there is none.
 Code code_of(std::string_view reply);
 /// Of a reply that refuses: of the code behind the three digits.
 Enhanced enhanced_of(std::string_view reply);

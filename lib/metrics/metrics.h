@@ -6,7 +6,7 @@
 ///          metrics::queue_sync.observe(elapsed);
 /// Cost:    one relaxed atomic addition: no lock, no text, no system call.
 /// Where:   in the page that master gave the program (page.h); before that, and in tools and tests, in memory of the
-///          process, so that who counts need not know.
+///          process, so that the code that counts need not know.
 /// Thread:  any.
 #include <atomic>
 #include <chrono>
@@ -95,7 +95,7 @@ static_assert(Slot::is_always_lock_free && sizeof(Slot) == 8);
 namespace detail {
 extern Slot* slots;  // kSlots of them
 inline void add(std::size_t slot, std::uint64_t n) { slots[slot].fetch_add(n, std::memory_order_relaxed); }
-/// Observes in the histogram whose first slot that is.
+/// Observes in the histogram that has this first slot.
 void observe(const Family& f, std::size_t first, std::uint64_t value);
 
 template <class... Ls>

@@ -8,7 +8,7 @@
 /// Owns:    master holds a page as long as it lives, also over reloads: a program that is started again goes on where
 ///          its predecessor was killed, and two that overlap at a reload share it. So no counter goes backwards while
 ///          master runs.
-/// Trust:   of fixed size, sealed against being cut, belongs to who made it (mode 0600): a program that has it to read
+/// Trust:   of fixed size, sealed against being cut, belongs to its maker (mode 0600): a program that has it to read
 ///          cannot open it to write. Numbers in it are a program's word.
 /// Layout:  docs/metrics.md. The first program writes the identity of its table into it; one of another version counts
 ///          for itself, and penapi passes the page over: "penstock stop" and "start" make new ones.

@@ -307,7 +307,7 @@ async::Task<Verdict> Client::settle() {
     if (!goes_no_further(v)) continue;
     endpoint_.ended_early();
     if (i + 1 < unanswered_.size() || end_sent_) {
-      // Whether the filter still answers what it was sent in vain depends on who wrote it: a new connection is in step.
+      // Some filters still answer what they were sent in vain, and some do not: only a new connection is in step.
       --endpoint_.counts.live;
       stream_.reset();
       state_ = State::closed;

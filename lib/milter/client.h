@@ -2,7 +2,7 @@
 /// One filter in one session: the connection, its state, and what the filter answers to each event.
 ///
 /// Use:     Client client(tools, settings, filter, endpoints);
-///          client.session(&facts);                                    // who connects; replayed when it connects late
+///          client.session(&facts);                                    // the client; replayed if the filter is late
 ///          Verdict v = co_await client.event(Stage::mail, c_string("<a@b>"), macros);
 ///          Answered a = co_await client.message(draft, body, make_body, macros);
 ///          client.abort(); co_await client.quit();
@@ -35,7 +35,7 @@ struct Tools {
   std::function<void(const std::string&)> warn;
 };
 
-/// Who connects, as filters are told; kept for those that connect later.
+/// What filters learn of the client; kept for filters that connect later.
 struct SessionFacts {
   std::string connect;  // the data of the connect event
   std::string helo;     // of the last HELO event; empty: none yet

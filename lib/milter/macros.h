@@ -1,5 +1,5 @@
 #pragma once
-/// The macros that a filter is told: names such as "i" or "{auth_authen}", values from the session and the message.
+/// The macros that a filter gets: names such as "i" or "{auth_authen}", values from the session and the message.
 ///
 /// Use:     class SessionMacros : public MacroSource { … };   std::string packet = macro_data(Command::mail, names, …);
 /// Source:  Postfix MILTER_README "Sendmail macro emulation".

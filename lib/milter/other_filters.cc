@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNameThreads = 2;
 
-/// Who connects; for mail that was submitted on this host, the host itself.
+/// The client; for mail that was submitted on this host, the host itself.
 mail::Client client_of(intake::Message& message) {
   const mail::Client& given = message.envelope().client;
   if (!given.address.empty()) return given;

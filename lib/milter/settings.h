@@ -1,5 +1,5 @@
 #pragma once
-/// The milter settings of main.cf: which filters, how each is spoken to, which macros it is told.
+/// The milter settings of main.cf: which filters, how to talk to each, which macros it gets.
 ///
 /// Use:     auto settings = Settings::read(config.settings(), open);     // once per configuration
 ///          settings->smtpd, settings->other; Settings::parse_list(value_of_smtpd_milter_maps, …)
@@ -50,7 +50,7 @@ struct Settings {
 
   Filter usual;  // what the milter_* settings say of all filters
 
-  /// Whose mail the filters see; smtp: their table by client is opened.
+  /// The clients whose mail the filters see; smtp: their table by client is opened.
   enum class Clients : std::uint8_t { none, smtp };
   static Result<std::shared_ptr<const Settings>> read(const config::Settings& s, const map::OpenOptions& open,
                                                       Clients clients = Clients::none);

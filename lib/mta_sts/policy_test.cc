@@ -29,7 +29,7 @@ bool names(std::vector<std::string> mx, std::string_view host) {
 
 constexpr WallTime kNow{seconds(1'800'000'000)};
 
-/// A domain whose policy, valid for a week, was fetched that long ago.
+/// A domain with a policy, valid for a week, that was fetched so long ago.
 Known known(seconds age, Mode mode = Mode::enforce) {
   Known k;
   k.policy = Policy{mode, seconds(604'800), {"mx.example"}};

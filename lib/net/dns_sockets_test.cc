@@ -14,7 +14,7 @@ using namespace pen::net;
 
 namespace {
 
-/// A name server that answers when it is told to.
+/// A name server that answers when the test says so.
 class SlowServer {
  public:
   SlowServer() : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_questions_does_not_overrun_who_answers_slowly) {
   turns();
   BOOST_TEST(answered == 10U);
   BOOST_TEST(server.come() == 10U);
-  // Names whose servers are silent hold the others up for a moment only.
+  // Names with silent servers hold the others up for a moment only.
   clock.advance(milliseconds(50));
   turns();
   BOOST_TEST(server.come() == kWindow);

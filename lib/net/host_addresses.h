@@ -13,7 +13,7 @@
 namespace pen::net {
 
 struct HostAddresses {
-  DnsOutcome outcome = DnsOutcome::no_domain;  // found, temporary, or one of the others: there is none
+  DnsOutcome outcome = DnsOutcome::no_domain;  // found, temporary, or one of the others: there are no addresses
   std::vector<std::string> addresses;          // when found: at least one, numeric, IPv4 first
   std::string why;                             // when not, for the log
 };

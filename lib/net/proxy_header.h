@@ -56,7 +56,7 @@ struct ProxyFamilies {
 
 /// nullopt: the header is not complete. Bytes behind the header are not looked at.
 Result<std::optional<ProxyHeader>> parse_proxy_header(std::string_view input, ProxyFamilies families = {});
-/// How many bytes at the beginning of the input certainly belong to the header: whoever reads no more than these takes
+/// How many bytes at the beginning of the input certainly belong to the header: a caller that reads no more takes
 /// nothing of what follows.
 std::size_t proxy_header_part(std::string_view input);
 

@@ -40,7 +40,7 @@ std::uint8_t notify_of(unsigned bits) {
   return static_cast<std::uint8_t>(out);
 }
 
-/// "rfc822;text" with the text in xtext; empty: it is none.
+/// "rfc822;text" with the text in xtext; empty: it has another form.
 std::string orcpt_of(std::string_view text) {
   const auto semicolon = text.find(';');
   if (semicolon == std::string_view::npos || semicolon == 0 || text.size() > mail::kMaxPath) return {};

@@ -62,7 +62,7 @@ class ContentTaker {
   mail::FactsCollector facts_;
   mail::HeaderScanner header_;
   bool in_header_ = true, first_ = true;
-  bool decided_ = false;  // what the line at hand is, whose beginning has been passed on
+  bool decided_ = false;  // what the line at hand is; its beginning has been passed on
   std::string line_;      // its beginning, until then
 };
 

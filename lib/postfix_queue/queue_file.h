@@ -28,7 +28,7 @@ namespace pen::postfix_queue {
 enum class FileError {
   not_ours = 1,  // no file of Postfix's queue
   cut_short,     // ends before its end record, or within a record
-  damaged,       // a record that cannot be there, a number that is none
+  damaged,       // a record that cannot be there, a word in place of a number
   circular,      // pointers lead over the same records again
   too_large,
 };
@@ -63,7 +63,7 @@ struct QueueFile {
   std::string filter;    // "transport:nexthop" of content_filter, FILTER
   std::string redirect;  // the one recipient in place of all
   std::string verp;      // delimiters
-  bool warned = false;   // its sender was told of the delay
+  bool warned = false;   // its sender got a notice of the delay
   unsigned smtputf8 = 0;
   std::optional<std::uint64_t> message_size;  // as the first record says; maildrop has none
   std::map<std::string, std::string, std::less<>> attributes;

@@ -19,12 +19,12 @@ enum class Breakage {
   trust_page_cache,          // recovery neither syncs nor drops cached pages before it reads
   forget_deliveries,         // recovery does not apply delivery records
   suffix_too_late,           // the saved start of the working suffix ignores open STARTs
-  move_without_hold_back,    // the saved end of a retry log passes replacements whose FINISH is missing
+  move_without_hold_back,    // the saved end of a retry log passes replacements without a FINISH
   seal_without_sync,         // a log goes on to its next segment without a sync of the last one
   footer_of_torn_segment,    // a listing believes the footer of a segment that a crash ended
   positions_in_one_place,    // both copies of the restart positions are written over each other
   unpinned_envelope,         // an open START does not keep its envelope's segment
-  use_numbers_again,         // the number of a use whose header a crash lost is given a second time
+  use_numbers_again,         // the number of a use is given a second time after a crash lost its header
   renew_at_once,             // a message is renewed although its START is not durable
   forget_tombstones,         // recovery does not apply tombstones
   first_part_suffices,       // a record in parts counts without its last part

@@ -11,7 +11,7 @@ namespace pen::queue_log {
 namespace {
 // gathered bytes that are worth a write nobody waits for
 constexpr std::size_t kLazyEnough = 256 * 1024;
-constexpr std::size_t kMovesEnough = 1024;  // replacements whose log is synced for their sake
+constexpr std::size_t kMovesEnough = 1024;  // so many replacements, and their log is synced for them
 // A further commit of the journal is handed out when at least this part of the number in another one waits for it,
 constexpr Ticket kBesideShare = 4;
 // or, once as many wait for those at their sync as want groups rather than a sync each, so many.

@@ -1,4 +1,4 @@
-// The lanes: who waits for whom when several batches are in hand.
+// The lanes: which batch waits for which when several are in hand.
 #include "lib/queue_log/queue_fixture.h"
 
 using namespace pen;

@@ -43,7 +43,7 @@ struct FailedWrites {
   std::uint64_t journal = 0, retry = 0, hold = 0, marks = 0, positions = 0, recovery = 0;
 };
 
-/// A queue under random load whose every storage operation is cut.
+/// A queue under random load: a crash cuts each of its storage operations.
 class Workload {
  public:
   Workload(std::uint64_t seed, std::uint64_t& cuts) : random_(seed), cuts_(cuts), options_(small_options(random_)) {
@@ -156,7 +156,7 @@ class Workload {
     auto hook = std::move(disk_.before_operation);
     disk_ = disk_.cut(how, random_);
     disk_.before_operation = std::move(hook);
-    // What was asked for and not told may have come true or not; the truth from now on is what is there.
+    // What was asked for and not confirmed may have come true or not; the truth from now on is what is there.
     start();
     // A second failure in here has started anew already. A scan finds what was written.
     log_->commits().flush();
@@ -232,7 +232,7 @@ class Workload {
 
   /// One of the next, and those after it or not.
   void let_a_write_fail() {
-    // A few in each workload: one whose recoveries fail again and again does not come to its end.
+    // A few in each workload: one with recoveries that fail again and again does not come to its end.
     if (disk_.fail_write != 0 || ++made_to_fail_ > 4) return;
     disk_.fail_write = disk_.writes() + 1 + random_.below(6);
     disk_.fail_one_write = random_.chance(0.3);
@@ -461,7 +461,7 @@ class Workload {
     int process;  // that took it
     bool known;   // to the log, whatever happens before the next process has recovered
   };
-  std::deque<Recent> recent_;  // whose receivers may not have their answer yet
+  std::deque<Recent> recent_;  // their receivers may not have their answers yet
 };
 
 /// Sanitizers slow this down; what they look for shows in fewer cuts.

@@ -1,5 +1,5 @@
 #pragma once
-/// The slots whose segments hold lost bytes: they are not used again, but set aside under another name, for a person to
+/// The slots of segments with lost bytes: they are not used again, but set aside under another name, for a person to
 /// look at. Private to lib/queue_log.
 ///
 /// Use:     pool.damaged().keep(slot);                      // damage was met in it

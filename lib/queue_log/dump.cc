@@ -249,7 +249,7 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
 
 namespace {
 
-/// What a record says: the rest of its line, and a second line for who wants all.
+/// What a record says: the rest of its line, and a second line for readers who want all.
 struct Said {
   bool good = true;  // else the body is malformed
   std::string text = {}, more = {};

@@ -1,5 +1,5 @@
 #pragma once
-/// What can go wrong in the queue log, whose fault it is, and what the process does then.
+/// What can go wrong in the queue log, what causes it, and what the process does then.
 ///
 /// no_space      the disk, or the reserve that deliveries need: 452 4.3.1 to the client, try later
 /// too_large     the caller: the record can never fit (552 5.3.4)

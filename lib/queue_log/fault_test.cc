@@ -164,7 +164,7 @@ struct Queue {
     disk = disk.cut(FaultStorage::Cut::none, random);
     find_places();
   }
-  /// Any damage: nothing comes out that never went in, and nothing is missing whose own place was not told.
+  /// Any damage: nothing comes out that never went in, and nothing is missing without a report of its place.
   void check(const std::string& what) {
     find_places();  // recovery has written some anew
     const auto out = drain();
@@ -250,7 +250,7 @@ struct Queue {
         for (const auto& [use, slot] : slots)
           if ((d.use == 0 ? d.slot == slot : d.use == use) && meets(use, d.offset, d.bytes)) return true;
       }
-      // The last record before a stop cannot be told from an unfinished write: it is counted as that.
+      // The last record before a stop cannot be distinguished from an unfinished write: it is counted as that.
       for (const RecoveryReport::Torn& t : report.torn)
         if (meets(t.use, t.offset, t.bytes)) return true;
     }
@@ -475,7 +475,7 @@ BOOST_AUTO_TEST_CASE(a_segment_that_cannot_be_set_aside_is_told_and_not_used_aga
   }
 }
 
-/// Whether live messages whose mark was hit are still delivered.
+/// Whether live messages are still delivered when their mark was hit.
 static bool odd_marks_are_live() {
   Queue q(3, 1);
   for (int i = 0; i < 10; ++i) q.accept("N" + std::to_string(i));

@@ -4,7 +4,7 @@
 /// Use:     const Ticket ticket = lanes.next_ticket();      // for a record that somebody waits for
 ///          while (auto batch = lanes.next()) …             // several may be in hand
 ///          lanes.complete(batch);                          // executed: what it wrote is so
-/// Lanes:   three, so that nobody who waits for his message waits for anything else:
+/// Lanes:   three, so that a sender who waits for one message waits for nothing else:
 ///          - the journal: new mail and what is said about mail, a write and a sync; several commits at once;
 ///          - the other logs, garbage marks and the restart positions: one batch at a time;
 ///          - the pool: a segment that is made.

@@ -21,7 +21,7 @@
 
 namespace pen::queue_log {
 
-/// A replacement written to another log, whose FINISH (moved) waits for that log's sync.
+/// A replacement written to another log; its FINISH (moved) waits for that log's sync.
 struct Moving {
   std::string queue_id;
   Position replacement;
@@ -43,7 +43,7 @@ class Log {
   // --- set by others ---
   Position durable_to;          // everything below is synced: CommitLanes
   Position written_to;          // everything below was written: CommitLanes
-  bool sync_wanted = false;     // whoever waits for the log; CommitLanes takes it back
+  bool sync_wanted = false;     // a caller waits for the log; CommitLanes takes it back
   std::deque<Moving> moving;    // WorkTable
   bool thinned = true;          // the hold log: something left it since its runner last looked
   std::uint64_t taken_out = 0;  // the hold log: how many versions left it, by this process

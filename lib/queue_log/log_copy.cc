@@ -31,7 +31,7 @@ Result<void> LogCopy::begin(LogEnds ends) {
   PEN_TRY(target_.allocate(kPositionsSlot, positions->size));
   PEN_TRY(target_.write(kPositionsSlot, 0, as_bytes(both)));
   PEN_TRY_ASSIGN(first_, parts(ends));
-  // A segment that is not there any more, in a queue whose segments stay: somebody moved it away.
+  // A segment has gone though the queue's segments stay: somebody moved it away.
   for (const SavedSegment& segment : saved_.segments) {
     const auto has = [&](const LogEnds& all) {
       return std::ranges::any_of(all, [&](const LogEnd& end) { return end.durable.use >= segment.use; });

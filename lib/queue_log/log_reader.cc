@@ -79,7 +79,7 @@ Result<LogReader::Got> LogReader::next() {
   }
 }
 
-/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one tells which.
+/// A log leaves a segment by sealing and syncing it, or by a restart: the epoch of the next one says which.
 bool LogReader::left_by_sealing() const {
   const auto next = segments_(current_->use + 1);
   return next && next->epoch == current_->epoch;
@@ -107,7 +107,7 @@ std::optional<LogReader::Got> LogReader::take_record() {
     in_chain_ = true;
     chain_.clear();
   }
-  if (!in_chain_) return std::nullopt;  // parts whose beginning is elsewhere or lost
+  if (!in_chain_) return std::nullopt;  // parts of which the beginning is elsewhere or lost
   if (header.type != record_.type || chain_.size() + body.size() > kMaxChain) {
     in_chain_ = false;
     return std::nullopt;

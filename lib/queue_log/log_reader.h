@@ -19,7 +19,7 @@
 
 namespace pen::queue_log {
 
-/// The first segment of a log whose use is at least the given one; nullopt: there is none. Asked whenever the reader
+/// The first segment of a log with this use or a later one; nullopt: there is none. Asked whenever the reader
 /// goes on to a next segment, so that a log of thousands costs no more to read in than one of two.
 using SegmentSource = std::function<std::optional<SegmentHeader>(std::uint64_t use)>;
 

@@ -29,7 +29,7 @@ void LogRunner::wrote(const Position& replacement, WallTime now) {
 bool LogRunner::owns(const LogReader::Record& record) const {
   if (!log_.shared()) return true;
   const auto view = decode<EnvelopeView>(as_text(record.body));
-  if (!view) return true;  // damage, for whoever meets it
+  if (!view) return true;  // damage, for the next reader to report
   const auto of_version = seconds(view->interval);
   return of_version > interval_.over && of_version <= interval_.upto;
 }

@@ -40,15 +40,15 @@ struct Place {
 struct Envelope {
   std::string queue_id;
   std::uint32_t recipients = 0;  // ever; ordinals are 0 … recipients-1
-  OrdinalSet remaining;          // for whom there is still something to do
+  OrdinalSet remaining;          // recipients with something left to do
   WallTime arrived;
   std::uint64_t size = 0;  // of the content, bytes: for listings
   std::string sender;      // for listings and footers, empty for the null sender
   // of the remaining recipients, for footers; at most kMaxDomains are kept
   std::vector<std::string> domains;
   std::string payload;  // everything else; opaque
-  // The payload names nothing outside the log. Kept in footers only, for who looks for all that is named (Listed); what
-  // is read back says false.
+  // The payload names nothing outside the log. Kept in footers only, for the search for all that is named (Listed);
+  // what is read back says false.
   bool self_contained = false;
   PEN_FIELDS(queue_id, recipients, remaining, arrived, size, sender, domains, payload)
 };
@@ -93,7 +93,7 @@ struct Listed {
   std::uint32_t stored = 0;     // bytes of the version's record, or of its first part; 0: not read
 };
 
-/// What a scan does with a message whose replacement is not durable yet: its old version is what disk and memory agree
+/// What a scan does with a message while its replacement is not durable: its old version is what disk and memory agree
 /// on, but it cannot be worked on. A listing for people wants it, work on messages comes back for the replacement.
 enum class InTransit : std::uint8_t { left_out, shown };
 

@@ -40,7 +40,7 @@ std::optional<Slot> slot_of(std::string_view name) {
 
 /// A file that is open, once for each thread that writes to it: the kernel tells of a lost write once per
 /// description, and only those that were open when it was lost. So a thread syncs by the description it had before it
-/// wrote, and what another thread's sync was told does not hide from it what became of its own bytes.
+/// wrote, and a result that another thread's sync got does not hide the fate of its own bytes.
 struct File {
   explicit File(std::atomic<std::size_t>& count) : open(count) {}
   File(const File&) = delete;

@@ -3,7 +3,7 @@
 ///
 /// Use:     auto storage = PosixStorage::open("/var/spool/penstock/log");     // queue_log_directory; made if missing
 /// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one lives, at
-///          once or after the time that it is told to wait.
+///          once or after the time that it is set to wait.
 /// Steady:  a segment file is created once and reserved with fallocate (its directory entry synced); after that there
 ///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept, but for those of the file that
 ///          was used last; some more are kept back, so that a process without descriptors can go on to its next

@@ -1,4 +1,4 @@
-// Files as the queue log uses them: who has which description, and how many there are.
+// Files as the queue log uses them: which process has which description, and how many there are.
 #include "lib/queue_log/posix_storage.h"
 
 #include <fcntl.h>

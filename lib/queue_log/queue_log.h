@@ -87,7 +87,7 @@ class QueueLog {
     bool duplicate = false;
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
-  /// half of `remembered_ids` accepted in this process and those recovery read, as many whose work was begun in it,
+  /// half of `remembered_ids` accepted in this process and those recovery read, as many of those with work begun in it,
   /// and all that are being worked on; another id is not recognised, and start() sees to its versions. Errors:
   /// no_space (also when only the reserve is left), too_large (more than kMaxMessage), io_error.
   Result<Appended> append(const Envelope& envelope);
@@ -214,7 +214,7 @@ class QueueLog::Runners {
   /// The log's interval; 0 for the journal. Not for kHold.
   seconds interval(LogId log) const;
   std::size_t log_count() const;
-  /// The retry log whose interval is the closest at or above `delay`, else the longest.
+  /// The retry log with the closest interval at or above `delay`, else the one with the longest.
   LogId retry_log_for(seconds delay) const;
   /// The first message of a log that is neither being worked on nor garbage, looking only at the
   /// log's head. A version in a retry log shows up once its log was synced (asked for here, if need
@@ -271,7 +271,7 @@ class QueueLog::Work {
   /// Delete. The first form ends work on a message, the second takes one that nobody works on, where it is.
   Result<Ticket> remove(std::string_view queue_id);
   Result<Ticket> remove(const Place& place, std::string_view queue_id, std::uint32_t generation);
-  /// A message whose START fell suffix_limit behind the head: renew() it (or defer() it when it
+  /// A message with a START that fell suffix_limit behind the head: renew() it (or defer() it when it
   /// cannot go on), so that the part of the journal that a restart must read stays short. nullopt:
   /// none.
   std::optional<std::string> stale();

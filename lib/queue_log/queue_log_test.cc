@@ -328,7 +328,7 @@ struct Forgery : Queue {
   }
 };
 
-/// Records by somebody who knows everything but the key, each at the place that it names: a message, the end of a
+/// Records by an attacker who knows everything but the key, each at the place that it names: a message, the end of a
 /// message that lives, and the end of the segment.
 std::string forged_records() {
   const Forgery before(std::string(3000, 'x'));  // the same happens again with the other payload

@@ -6,7 +6,7 @@
 /// Memory:  two generations, each of at most half as many ids as asked for: when the newer one is full, the older one
 ///          is emptied and they change places. So an id costs no allocation, and forgetting costs nothing. About 64
 ///          bytes an id. A look-up of an id that is not there, as almost all are, touches a line of memory in each.
-/// Keys:    XXH3-128 of the id with a seed, so that two ids are never taken for one, whoever chose them.
+/// Keys:    XXH3-128 of the id with a seed, so that two ids are never taken for one, even if an attacker chose them.
 /// No I/O.
 #include <cstdint>
 #include <string_view>

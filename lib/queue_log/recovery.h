@@ -43,7 +43,7 @@ struct RecoveryState {
   std::optional<std::uint32_t> torn_epoch;
   Position suffix;
   std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
-  std::set<std::uint64_t> emptied;              // segments whose messages are written anew, to get them back
+  std::set<std::uint64_t> emptied;              // segments that are freed: their messages are written anew
   std::map<std::uint64_t, bool> read_whole;     // segments read from their first record
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the queue log tells of itself: damage, what recovery found, and figures.
+/// What the queue log reports: damage, what recovery found, and figures.
 #include <cstdint>
 #include <string>
 #include <vector>

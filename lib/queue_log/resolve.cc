@@ -19,8 +19,8 @@ RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position
   return seen.copies.back();
 }
 
-/// Every version up to this generation is done with. So is what an earlier process wrote: what ended here had all
-/// recipients of it, or goes on in a version of this epoch.
+/// Every version up to this generation is done with. So is what an earlier process wrote: the version that ended
+/// here had all its recipients, or goes on in a version of this epoch.
 void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation, std::uint32_t epoch) {
   seen.finished = std::max(seen.finished.value_or(0), generation);
   seen.finished_epoch = std::max(seen.finished_epoch, epoch);
@@ -118,7 +118,7 @@ namespace {
 /// How much of the journal before the working suffix a restart on a full disk looks through: bytes, segments.
 constexpr std::size_t kLeftBehind = 32U << 20;
 constexpr std::size_t kMaxLeftBehind = 8;
-constexpr std::size_t kIndexEntry = 160;  // about, of a message in a footer
+constexpr std::size_t kIndexEntry = 160;  // roughly, for one message in a footer
 
 std::uint64_t cost_of(const RecoveryState::Copy& copy) { return record_size(copy.bytes) + kIndexEntry; }
 
@@ -128,8 +128,8 @@ bool begun_or_over(const RecoveryState::Seen& seen, const RecoveryState::Copy& c
 
 using Leftovers = std::vector<std::pair<std::string, RecoveryState::Copy>>;
 
-/// What waits in a journal segment that lies before the working suffix. There the marks are right, but for those whose
-/// reason is in the suffix. nullopt: not to be emptied, because it holds a part of a longer record, or damage.
+/// What waits in a journal segment that lies before the working suffix. There the marks are right, but for those with
+/// their reason in the suffix. nullopt: not to be emptied, because it holds a part of a longer record, or damage.
 Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const QueueLog::State& s,
                                               const SegmentHeader& header) {
   Leftovers waiting;
@@ -194,7 +194,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
     if (log == kHold || (log != kJournal && bytes > s.pool.per_segment() / 4)) continue;
     candidates.emplace_back(bytes, use);
   }
-  // Before the suffix, the newest first: there the last restarts left theirs.
+  // Before the suffix, the newest first: there the last restarts left their segments.
   std::map<SegmentUse, Leftovers> before;
   const auto& uses = s.logs.journal().uses();
   std::size_t window = std::clamp<std::size_t>(kLeftBehind / s.around.options.segment_size, 2, kMaxLeftBehind);
@@ -270,7 +270,7 @@ Result<Chosen> choose_version(const RecoveryState& r, QueueLog::State& s, Recove
     if (seen.begun(copy)) {
       PEN_TRY_ASSIGN(auto body, read_envelope(s, copy.position));
       if (!body || body->queue_id != seen.queue_id) {
-        // Renewed in the very write that a crash cut: the version before it still stands, where it was.
+        // Renewed in the very write that a crash cut: the version before it still counts, where it was.
         lost = lost || !copy.torn_start;
         continue;
       }
@@ -322,7 +322,7 @@ void mark_garbage(QueueLog::State& s, const Position& position, const Position& 
   s.marks.add(position, because);
 }
 
-/// Every other version is garbage; the one just replaced, once its replacement is durable.
+/// Every other version is garbage; the one just replaced becomes garbage when its replacement is durable.
 void drop_others(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen, const Chosen& chosen,
                  const Position& replacement) {
   for (auto& copy : seen.copies) {
@@ -339,9 +339,9 @@ void drop_others(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen
   }
 }
 
-/// Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
-/// message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until then
-/// a restart has to read it again: so it is its own reason.
+/// The message was accepted once more before this was read: its receiver had no answer from the process before. What is
+/// known of the message here counts, finished or not, and is on disk; the new copy is garbage as soon as it is on disk
+/// too. Until then a restart has to read it again: so it is its own reason.
 void drop_sent_again(RecoveryState& r, QueueLog::State& s, const RecoveryState::Seen& seen, const Chosen& chosen) {
   const auto* again = s.ids.accepted.find(seen.queue_id);
   if (again == nullptr || (!chosen.copy && !seen.finished)) return;
@@ -352,7 +352,7 @@ void drop_sent_again(RecoveryState& r, QueueLog::State& s, const RecoveryState::
   mark_garbage(s, fresh, fresh);
   s.fresh.start(fresh);
   r.sent_again = std::max(r.sent_again, fresh);
-  // What stands is not to lose to it.
+  // The version that counts is not to lose to it.
   if (chosen.copy && !chosen.body)
     s.ids.accepted.set(s.ids.accepted.key_of(seen.queue_id), {again->ticket, chosen.copy->position});
 }
@@ -368,7 +368,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
   drop_others(r, s, seen, chosen, replacement);
   drop_sent_again(r, s, seen, chosen);
   if (chosen.body) {
-    // An older version that nothing here led to loses to this one.
+    // An older version loses to this one if nothing here led to it.
     const auto key = s.ids.accepted.key_of(seen.queue_id);
     const auto* known = s.ids.accepted.find(key);
     s.ids.accepted.set(key, {known != nullptr ? known->ticket : 0, replacement});

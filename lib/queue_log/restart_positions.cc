@@ -24,7 +24,7 @@ Position RestartPositions::suffix_start() const {
   const Log& journal = logs_.journal();
   Position start = journal.end();
   if (broken(Breakage::suffix_too_late)) return start;
-  // Nobody was told yet that what this commit writes is durable: a receiver may send it again after a crash, and then
+  // No receiver knows yet that what this commit writes is durable: a receiver may send it again after a crash, and then
   // it must be known.
   if (!broken(Breakage::forget_the_unanswered)) start = std::min(start, journal.durable_to);
   if (const auto open = work_.first_start()) start = std::min(start, *open);

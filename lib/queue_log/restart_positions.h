@@ -52,7 +52,7 @@ class RestartPositions {
 
   /// First record of the journal that a restart has to read.
   Position suffix_start() const;
-  /// Below the reserve a retry log, or the hold log, whose runners are at its end gives even its open segment back.
+  /// Below the reserve a retry log or the hold log gives even its open segment back, if its runners are at its end.
   void close_if_empty(Log& log);
   /// Takes the positions of this moment. `garbage`: the marks about to be written; some become needless.
   void begin(std::vector<PendingMark>& garbage);

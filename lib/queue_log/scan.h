@@ -33,8 +33,8 @@ class Scan {
   /// where the second pass begins.
   bool second_pass() const;
   /// Whether everything that was appended before this pass began is written. A replacement that is not yet is not
-  /// shown, nor (left_out) is the version before it: who must not miss one flushes and waits for commits until this
-  /// is true, before the first step() and again when the second pass begins.
+  /// shown, nor (left_out) is the version before it: a caller that must not miss one flushes and waits for commits
+  /// until this is true, before the first step() and again when the second pass begins.
   bool settled() const;
   /// Segments looked through and to look through so far known: for progress bars.
   struct Progress {

@@ -103,7 +103,7 @@ Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
       return std::unexpected(std::move(got).error());
     }
     bytes_read_ += rest.size();
-    // Who reads chunk after chunk need not wait for the disk: it brings the next one meanwhile.
+    // A reader of chunk after chunk need not wait for the disk, which brings the next one meanwhile.
     if (const std::uint32_t end = offset + static_cast<std::uint32_t>(size); steady && end < limit_)
       storage_.will_read(segment_.slot, end, std::min<std::uint64_t>(kChunk, limit_ - end));
   }

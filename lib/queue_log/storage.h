@@ -43,7 +43,7 @@ class Storage {
   /// All bytes or an error. Not durable before sync().
   virtual Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) = 0;
   /// Everything written to the slot before the call is durable on success. Of several calls at the same time each
-  /// fails if bytes that it had to make durable were lost, whatever the others were told.
+  /// fails if bytes that it had to make durable were lost, whatever results the others got.
   virtual Result<void> sync(Slot slot) = 0;
   /// Fills `into`, which must lie inside the slot.
   virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;

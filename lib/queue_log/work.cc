@@ -7,10 +7,10 @@ namespace pen::queue_log {
 
 bool QueueLog::Work::may_begin() const { return state_->work.size() == 0 || state_->pool.may_promise(); }
 
-/// A message may be in the logs twice: its receiver had no answer from a process that died, nor asked the next one,
-/// whose restart positions passed it; or its drop file came back. The version that is being worked on counts. So does
+/// A message may be in the logs twice: its receiver had no answer from a process that died, and did not ask the next
+/// one, which began to read past it; or its drop file came back. The version that is being worked on counts. So does
 /// what this process took, or began, before what an earlier one wrote: all recipients of that are, or were, in it
-/// too. Returns where the record lies that says so; use 0: it is durable already.
+/// too. Returns the place of the record that says so; use 0: it is durable already.
 std::optional<Position> QueueLog::State::outdone_by(std::string_view queue_id, std::uint32_t record_epoch) const {
   if (const Working* known = work.find(queue_id)) return known->start;
   if (record_epoch >= around.epoch) return std::nullopt;

@@ -56,12 +56,13 @@ class WorkTable {
   void move_held(std::string_view queue_id, std::uint32_t generation, const Position& from, const Position& to);
   /// For every replacement that is durable now FINISH (moved), or the garbage mark of the version before it.
   Result<void> settle_moves(Log& log);
-  /// The version is being worked on, or is a replacement whose log was not synced yet when FINISH was to be appended.
+  /// The version is being worked on, or is a replacement in a log that was not yet synced when FINISH was to be
+  /// appended.
   bool on_its_way(std::string_view queue_id, const Position& version) const;
 
   /// The oldest open START.
   std::optional<Position> first_start() const;
-  /// A message whose START fell far behind: Work::stale().
+  /// A message with a START that fell far behind: Work::stale().
   std::optional<std::string> stale();
   /// A replacement of that size was written by renew().
   void renewed(std::uint64_t size) { renewed_size_ = renewed_size_ == 0 ? size : (7 * renewed_size_ + size) / 8; }

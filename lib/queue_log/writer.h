@@ -1,5 +1,6 @@
 #pragma once
-/// Runs a QueueLog's batches on threads of its own and wakes who waits for a ticket. The edge of lib/queue_log.
+/// Runs a QueueLog's batches on threads of its own and wakes the coroutines that wait for tickets. The edge of
+/// lib/queue_log.
 ///
 /// Use:     Writer writer(loop, log, storage, [](const Error& e) { log::exit_fatal(…); });
 ///          auto a = log.append(envelope);
@@ -33,7 +34,7 @@ class Writer {
   async::Task<Result<void>> committed(Ticket ticket, async::Until until = {});
   /// Looks, in the loop's next turn, whether there is a batch to write. Cheap; call it after any append.
   void kick();
-  /// Hands over what there is to write now. For who knows that all tasks that are ready have appended.
+  /// Hands over what there is to write now. For a caller that knows that all ready tasks have appended.
   void hand_over();
   /// Calls fn in the loop after each batch was taken back.
   void on_commit(std::function<void()> fn);

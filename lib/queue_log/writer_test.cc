@@ -56,7 +56,7 @@ struct Edge {
   std::uint64_t commits = 0;
 };
 
-/// Files whose syncs, once `meeting`, end only when two are under way at the same time.
+/// Files: once `meeting`, their syncs end only when two are under way at the same time.
 class MeetingStorage final : public Storage {
  public:
   explicit MeetingStorage(Storage& inner) : inner_(inner) {}

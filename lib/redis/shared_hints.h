@@ -1,5 +1,5 @@
 #pragma once
-/// Records of one kind in redis, shared by the hosts of a cluster (destdb_backend = redis): hints, whose loss costs a
+/// Records of one kind in redis, shared by the hosts of a cluster (destdb_backend = redis): hints: to lose one costs a
 /// little work and nothing else.
 ///
 /// Use:     SharedHints hints(loop, options, prefix + "verify:",
@@ -22,7 +22,7 @@ namespace pen::redis {
 
 class SharedHints {
  public:
-  static constexpr std::size_t kMostRecord = 4096;  // a longer one is none of ours
+  static constexpr std::size_t kMostRecord = 4096;  // a longer one is not ours
 
   using Say = std::function<void(bool shared, const std::string& line)>;
 

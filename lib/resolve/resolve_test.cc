@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(aliases_that_name_each_other_and_themselves_lead_to_each_on
       {"{ a@x = b@x, a@x } { b@x = a@x }", "a@x"},
       {"{ a@x = b@x, c@x } { b@x = b@x, c@x } { c@x = b@x, c@x, d@x }", "b@x c@x d@x"},
       {"{ a@x = a@x, b@x } { b@x = B@X, a@x, c@x } { c@x = a@x }", "a@x B@X"},
-      // by way of a domain or of those who have no entry
+      // by way of a domain or of addresses without an entry
       {"{ a@x = a@x, b@x } { @x = a@x }", "a@x"},
       {"{ @x = @y } { @y = @y }", "a@y"},
       // two ways to one
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(aliases_that_name_each_other_and_themselves_lead_to_each_on
   // Each level names both of the next: every address is looked up once, not once for each way to it.
   options.virtual_alias_maps = "pcre:" + scratch.write("ladder", "/^[ab](x{0,40})@x$/ a${1}x@x, b${1}x@x\n");
   BOOST_TEST(expanded("a@x") == "a" + std::string(41, 'x') + "@x b" + std::string(41, 'x') + "@x");
-  // Sixty who all name each other are no deep nest.
+  // Sixty addresses that all name each other are no deep nest.
   std::string members;
   for (int i = 0; i < 60; ++i) members += " m" + std::to_string(i) + "@x";
   options.virtual_alias_recursion_limit = 4;

@@ -3,8 +3,8 @@
 ///
 /// Use:     auto rewriting = SenderRewriting::open(options);      // nullptr: srs_domain is empty
 ///          if (auto original = rewriting->original(recipient)) … // nullopt: an address like any other
-/// Rules:   an address of srs_domain whose local part begins as SRS0 or SRS1 does is never anything else: what was not
-///          made here, or is too old, is an unknown user, whatever tables have.
+/// Rules:   an address of srs_domain with a local part that begins with SRS0 or SRS1 is never anything else: what was
+///          not made here, or is too old, is an unknown user, whatever tables have.
 /// Owns:    the secrets, read by open().
 /// Errors:  of open(): a setting or a file of secrets that cannot be used.
 /// Thread:  any; immutable.

@@ -2,7 +2,7 @@
 /// The body of a part message/feedback-report.
 ///
 /// Use:     if (auto feedback = read_feedback(text)) …
-/// Rules:   a part without Feedback-Type is none; an unknown type is `other`.
+/// Rules:   a part without Feedback-Type is no report; an unknown type is `other`.
 /// Bounds:  kMostRecipients, kMostDomains, kMaxText.
 /// Source:  RFC 5965 section 3, RFC 6591 section 3. Pure.
 #include <optional>

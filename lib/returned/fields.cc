@@ -59,7 +59,7 @@ std::string address_of(std::string_view value) {
   const auto open = text.find('<'), close = text.rfind('>');
   if (open != std::string::npos && close != std::string::npos && open < close)
     return clean(std::string_view(text).substr(open + 1, close - open - 1), kMaxText);
-  // A comment behind it is none of the address.
+  // A comment behind it is not a part of the address.
   if (const auto comment = text.find(" ("); comment != std::string::npos) text.resize(comment);
   return text;
 }

@@ -6,7 +6,7 @@
 ///          Report report = reader.finish();                        // parsed() says whether it was one
 /// Rules:   the first part message/delivery-status or message/feedback-report counts, if no message stands before it:
 ///          reports inside of returned or forwarded messages are not about our mail. Without such a part the text is
-///          read as qmail's or Exim's. Whoever wrote it, it is a claim: nothing here is a proof.
+///          read as qmail's or Exim's. Every report is a claim: nothing here proves its author.
 /// Bounds:  kMostBytes of content are looked at, kMostPart of each part are kept; MimeWalker's for nesting.
 /// Source:  RFC 6522, RFC 3464, RFC 5965, RFC 6533. No I/O; any thread.
 #include <cstdint>

@@ -29,7 +29,7 @@ struct ReturnedRecipient {
   std::string diagnostic;  // "550 5.1.1 No such user"
   std::string remote_mta;
   bool operator==(const ReturnedRecipient&) const = default;
-  /// Whom the notice is about, for people.
+  /// The recipient that the notice is about, for people.
   const std::string& address() const { return original.empty() ? final : original; }
 };
 

@@ -31,7 +31,7 @@ std::string unescape(std::string_view text);
 
 std::string greeting(unsigned pid);
 
-/// What cyrus is told about a client's side, behind the greeting: a line that Dovecot does not know.
+/// What cyrus learns of a client's side, behind the greeting: a line that Dovecot does not know.
 struct Application {
   std::string name;   // smtpd_sasl_path
   std::string realm;  // smtpd_sasl_local_domain
@@ -40,7 +40,7 @@ struct Application {
 };
 std::string application_line(const Application& application);
 
-/// What Dovecot is told about a client that logs in.
+/// What Dovecot learns of a client that logs in.
 struct Request {
   std::string mechanism, service;
   bool secured = false;  // the connection is encrypted

@@ -6,7 +6,7 @@
 ///          service->start();   the rest is Authenticator (authenticator.h).
 /// Death:   when the connection ends, every exchange under way gets "Connection lost to authentication server" as a
 ///          temporary failure, and it is made again, paced; a log-in that comes meanwhile makes it be tried at once.
-///          What Dovecot offered last stays known, so that clients are told "try later" and not "no AUTH here".
+///          What Dovecot offered last stays known, so that clients hear "try later" and not "no AUTH here".
 /// Bounds:  kMaxExchanges under way; lines of peer.max_line both ways: a longer response fails here, because Dovecot
 ///          would hang up on everybody for it. Every wait for an answer ends after answer_timeout.
 /// Thread:  the loop's.
@@ -72,7 +72,7 @@ class DovecotService final : public Authenticator {
   async::Loop& loop_;
   Peer peer_;
   Options options_;
-  std::optional<async::HandlerPool> names_;  // the address has a name, whose look-up blocks
+  std::optional<async::HandlerPool> names_;  // the address has a name, and its look-up blocks
   std::optional<async::Stream> stream_;
   async::Event attempted_;  // the attempt that was under way has ended, well or not
   std::uint32_t next_id_ = 0;

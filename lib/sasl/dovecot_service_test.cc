@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(without_a_service_a_log_in_fails_soon_and_finds_it_when_it_
   rig.settle();
   BOOST_TEST(!rig.service->connected());
   for (int i = 0; i < 20; ++i) rig.pass(seconds(6));  // the pauses are as long as they get
-  BOOST_TEST(rig.downs.size() == 1u);                 // told once
+  BOOST_TEST(rig.downs.size() == 1u);                 // reported once
   Attempt a{rig.service->begin(), {}};
   rig.gate.spawn("a", Attempt::start(&a, ""));
   rig.pass(milliseconds(100));

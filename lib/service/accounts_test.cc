@@ -1,4 +1,4 @@
-// As whom programs run: the accounts of an instance, and what is left of root's rights.
+// The accounts that programs run with, and what is left of root's rights.
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>

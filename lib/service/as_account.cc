@@ -31,7 +31,7 @@ AsAccount::AsAccount(const Account& account, std::span<const gid_t> more) {
   const int grouped = entry ? ::initgroups(entry->pw_name, account.gid) : ::setgroups(0, nullptr);
   const bool added = grouped == 0 && add(more);
   ok_ = added && ::setegid(account.gid) == 0 && ::seteuid(account.uid) == 0;
-#ifdef PEN_SANITIZED  // who looks for leaks at the end of the process looks in from beside, which needs its real rights
+#ifdef PEN_SANITIZED  // the leak checker looks at the process from another at its end, which needs the real rights
   static const int at_exit = std::atexit([] { (void)::seteuid(0); });
   (void)at_exit;
 #endif

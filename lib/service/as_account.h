@@ -38,7 +38,7 @@ class AsAccount {
   bool changed_ = false, ok_ = true;
 };
 
-/// For what reads more than bytes (a database, whose pages say where the others are): calls `work` in a process of its
+/// For readers of more than bytes (of a database, where pages name other pages): calls `work` in a process of its
 /// own, which is that account for good. What it has open, and what `work` captures, is a copy; files stay open. Where
 /// AsAccount does nothing, `work` is called here. Errors: those of `work` with their text and errno alone; EPERM, the
 /// process could not become the account; ECHILD, it was killed.

@@ -3,8 +3,8 @@
 ///
 /// Use:     master:  PEN_TRY_ASSIGN(Fd board, create_board());  write_board(board.get(), text);
 ///          penapi:  auto text = read_board(fd);
-/// Owns:    memory of fixed size, which belongs to who made it (mode 0600): who has it to read (metrics::reader_of)
-///          cannot open it to write.
+/// Owns:    memory of fixed size, which belongs to its maker (mode 0600): a process that has it to read
+///          (metrics::reader_of) cannot open it to write.
 /// Rules:   one writer. A reader that meets a half-written text reads again.
 /// Errors:  errno; a text that does not fit is not written (EMSGSIZE), and the one before stays; EAGAIN: the writer was
 ///          never done, or died while it wrote.

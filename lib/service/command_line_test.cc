@@ -11,7 +11,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// A tool whose options say what they were given.
+/// A tool with options that say what they were given.
 struct Tool {
   Words taken;
   bool flag = false;

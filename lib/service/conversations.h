@@ -9,8 +9,8 @@
 ///          `hold` and `count` are coroutines: each serves one client, and returns the error that ended it.
 /// Rules:   the lambda is no coroutine itself. A conversation that should end when the program drains passes
 ///          &context.draining() as `cancel` in its waits.
-/// Peers:   root; of the program's own account, mail_owner and queue_owner, who shows the badge of a program that may
-///          hold the conversation (docs/who-may-talk.md).
+/// Peers:   root; of the program's own account, mail_owner and queue_owner, a client with the badge of a program that
+///          may hold the conversation (docs/who-may-talk.md).
 /// Bounds:  a client has ipc::kHelloWait for its hello; connections are bounded as Context::serve() says.
 /// Errors:  are logged here, a line each: a client that is refused, and the end of a conversation, unless the client
 ///          closed it or it was cancelled.
@@ -24,7 +24,7 @@
 
 namespace pen::service {
 
-/// Who may ask for a conversation, besides root.
+/// The clients that may ask for a conversation, besides root.
 enum class Askers : std::uint8_t {
   programs,       // all of the suite
   queue_manager,  // queue_owner alone: what is asked is done with rights that no other program is to have
@@ -37,8 +37,8 @@ struct Conversation {
 };
 
 void serve_conversations(Context& context, std::vector<Conversation> offered);
-/// On one inherited Unix socket alone, for a program whose other sockets are for something else: call it before
-/// Context::serve().
+/// Serves them on one inherited Unix socket alone, for a program that uses its other sockets for something else: call
+/// it before Context::serve().
 void serve_conversations_at(Context& context, const std::string& path, std::vector<Conversation> offered);
 
 }  // namespace pen::service

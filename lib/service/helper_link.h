@@ -1,12 +1,12 @@
 #pragma once
-/// The one process that stays root beside master (lib/mailbox/helper.h, docs/root-helper.md), as who starts programs
-/// sees it: starts it, and makes programs known to it.
+/// The one process that stays root beside master (lib/mailbox/helper.h, docs/root-helper.md), as its starter sees it:
+/// starts it, and makes programs known to it.
 ///
 /// Use:     HelperLink helper;
 ///          PEN_TRY(helper.run({.path = directory + "/become", .config_directory = "/etc/penstock", …}));
 ///          PEN_TRY_ASSIGN(const Fd socket, helper.introduce("smtp", arguments));    // for the program: launch.h
-/// Process: no child of ours: it is nobody's to wait for, and ends when this object and the sockets of all programs are
-///          closed. So it outlives a master whose programs go on.
+/// Process: no child of ours: nobody need wait for it, and it ends when this object and the sockets of all programs are
+///          closed. So it outlives a master if its programs go on.
 /// Errors:  errno. A helper that cannot be run is known by its end: the next introduce() fails with EPIPE, or the
 ///          program reads it.
 /// Thread:  of a process that has no other: it forks. run() waits for the first of two forks, introduce() at most
@@ -21,7 +21,7 @@
 
 namespace pen::service {
 
-/// What the helper is told of a program: from this and main.cf it finds out what the program may ask for.
+/// What the helper learns of a program: from this and main.cf it finds out what the program may ask for.
 struct Introduction {
   std::string program;             // "smtp"
   std::vector<std::string> words;  // Arguments
@@ -34,7 +34,7 @@ class HelperLink {
 
   struct Options {
     std::string path;              // of the helper's file
-    std::string config_directory;  // for who looks at lists of processes, and its own settings
+    std::string config_directory;  // for readers of process lists, and for its own settings
     std::vector<std::string> environment;
   };
   /// Starts it, unless it runs from the same file: a package may have put another version there. The former one goes on

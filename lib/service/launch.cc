@@ -37,7 +37,7 @@ constexpr int kHigh = 1000;
   ::close_range(static_cast<unsigned>(kFirstListener + count), ~0U, 0);
   if (metrics < 0) ::close(kMetricsFd);
   if (lock < 0) ::close(kProgramsLockFd);
-  ::signal(SIGUSR1, SIG_IGN);  // asks for the state: it must not end who cannot hear it yet
+  ::signal(SIGUSR1, SIG_IGN);  // asks for the state: it must not end a program that cannot hear it yet
   handle_signals_as_new_process();
   ::execve((what.file.empty() ? what.path : what.file).c_str(), argv, envp);
   ::_exit(errno == ENOENT ? EX_UNAVAILABLE : EX_OSERR);

@@ -22,7 +22,7 @@ std::chrono::nanoseconds boot_now() {
 Result<LeasePage> LeasePage::create() {
   Fd fd(::memfd_create("lease", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return fail_errno("memfd_create");
-  // Who shortens it would end whoever looks at it.
+  // A process that shortened it would end every process that looks at it.
   if (::ftruncate(fd.get(), kBytes) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return fail_errno("lease page");

@@ -53,8 +53,8 @@ pid_t read_pid(int fd) {
   return n > 0 ? static_cast<pid_t>(std::atoi(text)) : 0;
 }
 
-/// The program's name, whatever directory it lies in and even if a new version has replaced its file. Who may not look
-/// at another process's file, as a command of the unit without CAP_SYS_PTRACE, may see its short name.
+/// The program's name, whatever directory it lies in and even if a new version has replaced its file. A process that
+/// may not look at another's file, as a command of the unit without CAP_SYS_PTRACE, may see its short name.
 bool is_master(const Process& process) {
   std::error_code error;
   const std::string at = "/proc/" + std::to_string(process.pid());
@@ -65,7 +65,7 @@ bool is_master(const Process& process) {
   return std::getline(std::ifstream(at + "/comm"), name) && name == "master";
 }
 
-/// The master whose pid is in the file. A pid that was written by an earlier one may be anybody's by now.
+/// The master whose pid is in the file. A pid that an earlier master wrote may be another process's by now.
 std::optional<Process> holder(int fd) {
   const pid_t pid = read_pid(fd);
   if (pid <= 0) return std::nullopt;

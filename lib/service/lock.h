@@ -1,13 +1,13 @@
 #pragma once
-/// Who is master of an instance: two lock files in its state directory, $queue_directory/pid.
+/// Which process is master of an instance: two lock files in its state directory, $queue_directory/pid.
 ///
 /// master.lock:    held by the running master; holds its pid. A second start is refused.
 /// programs.lock:  shared by master and every program that it started. A new master takes it for itself alone before it
 ///                 opens a socket, and so waits until the programs of one that was killed are gone; then it shares it.
 /// The locks belong to open files: they end with the processes, whatever ended those. Each program has an open file of
 /// its own: one that was taken over can release its own lock, and no other.
-/// Trust:  the directory belongs to whoever starts the mail system, root as a rule, and to nobody else it is closed:
-///         what root writes here goes where root means it to, and the pid that root signals is one that root's master
+/// Trust:  the directory belongs to the user who starts the mail system, root as a rule, and is closed to others: what
+///         root writes here goes where root means it to, and the pid that root signals is one that root's master
 ///         wrote.
 #include <signal.h>
 #include <sys/types.h>
@@ -71,10 +71,11 @@ class Process {
   pid_t pid_;
   Fd fd_;
 };
-/// Master answers this signal by writing its status file anew, so that who asks sees that it does not hang. One that
+/// Master answers this signal by writing its status file anew, so that the asker sees that it does not hang. One that
 /// does not know it is not harmed.
 inline constexpr int kAskMaster = SIGWINCH;
-/// The running master; nullopt: none. Errors: EACCES, only root and whoever started the mail system may know; not_ours.
+/// The running master; nullopt: none. Errors: EACCES, only root and the user who started the mail system may know;
+/// not_ours.
 Result<std::optional<Process>> running_master(const std::string& state_directory);
 
 }  // namespace pen::service

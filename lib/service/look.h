@@ -2,10 +2,10 @@
 /// PROGRAM --look: what would keep a service from starting, without starting it, and which settings' tables it opens.
 ///
 /// Use:     if (arguments.look) return look(options, arguments);           // in run(): the process ends with it
-/// Output:  lines on standard output: "unreadable TEXT", for each value that cannot be read, in whose place the default
-///          is taken; "error TEXT", what start() would end with; "opens SETTING", for each setting whose
-///          table is opened; "undeclared SETTING", for one that is opened although its row in params.def does not list
-///          the program. Warnings go to standard error.
+/// Output:  lines on standard output: "unreadable TEXT", for each value that cannot be read, the default is taken in
+///          its place; "error TEXT", what start() would end with; "opens SETTING", for each setting whose table is
+///          opened; "undeclared SETTING", for one that is opened although its row in params.def does not list the
+///          program. Warnings go to standard error.
 /// Status:  EX_OK, or EX_CONFIG with an error, an unreadable value or an undeclared setting.
 /// For:     penstock check, which goes through all services of master.cf; tests/integration/test_readers.py.
 #include "lib/service/service.h"

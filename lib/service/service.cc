@@ -77,7 +77,7 @@ Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listene
       log::warning("accept: {}", accepted.error().message());
     }
   }
-  // Who has come by now is served here: if master has given the address up, nobody else would.
+  // Clients that have connected by now are served here: if master has given the address up, no other process would.
   if (context->arguments().type == "inet") {
     const async::Until none{.deadline = context->loop().now()};
     for (std::size_t i = 0; i < kMostWaiting; ++i) {
@@ -192,7 +192,7 @@ struct Skeleton {
     async::Readiness end(self->context.loop(), helper);
     // It sends nothing of its own accord: what can be read is the end.
     if (!co_await end.readable()) co_return;
-    // Who has never asked for a table may never do so. It may have been started with a helper that had ended already.
+    // A program that has never asked for a table may never do so. Its helper may have ended before it started.
     (void)co_await self->needs_helper.wait();
     if (self->leaving) co_return;
     log::error("the helper that becomes users and opens tables for this process has ended: the process ends as well");
@@ -251,7 +251,7 @@ int refuse(const Options& options, int status, const std::string& why) {
   return status;
 }
 
-/// Why the program cannot start, for the log and for who started it.
+/// Why the program cannot start, for the log and for the process that started it.
 void tell_failure(const Error& error) {
   const std::string text = error.message();
   log::error("{}", text);
@@ -300,7 +300,7 @@ Fd take_page() {
   return Fd(kMetricsFd);
 }
 
-/// Tells the helper what the program will ask for.
+/// Announces to the helper what the program will ask for.
 Result<void> meet_helper(const config::Config& config, const Options& options, const Arguments& arguments,
                          const Owners& accounts, int helper) {
   if (options.start_helper) {

@@ -108,7 +108,7 @@ class Context {
   /// Stops and resumes accepting on the sockets of serve() that `which` says yes to, by the address they are bound to.
   void pause_accepting(bool paused, const std::function<bool(const async::SocketAddress&)>& which);
 
-  /// Tells master that the program serves; the skeleton does it unless announces_ready.
+  /// Reports to master that the program serves; the skeleton does it unless announces_ready.
   void ready();
 
  private:

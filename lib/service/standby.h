@@ -17,7 +17,7 @@ namespace pen::service {
 
 /// Non-blocking. Errors: EADDRINUSE, somebody has it.
 Result<Fd> open_standby_door(const std::string& config_directory);
-/// Tells everybody who waits there.
+/// Sends the text to every client that waits there.
 void answer_at_door(int door, const std::string& text);
 
 struct Standby {

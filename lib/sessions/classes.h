@@ -5,8 +5,8 @@
 ///          (incoming and outgoing sessions together: an outgoing one waits at it) and the refuse limit (an incoming
 ///          one is refused at it). A mask is a host name, "*.domain" (the domain itself too), an address, a network,
 ///          or "*".
-/// Match:   the first entry whose mask fits the session's other end. A name counts only when it is sure: the verified
-///          name of a client, the MX host name of a destination.
+/// Match:   the first entry with a mask that fits the session's other end. A name counts only when it is sure: the
+///          verified name of a client, the MX host name of a destination.
 /// Loopback: 127.0.0.0/8 and ::1 belong to a class only through a mask that names them, which "*" does not.
 /// Use:     auto classes = Classes::parse(text); classes->find("mx.customer.fr", "192.0.2.7") == 0
 /// Source:  docs/origins.md "Session classes". Pure; immutable once made, any thread.
@@ -21,9 +21,9 @@
 
 namespace pen::sessions {
 
-/// More entries than anyone means: a look-up goes through them in order.
+/// More entries than anyone needs: a look-up goes through them in order.
 inline constexpr std::size_t kMaxClasses = 1000;
-/// Of a limit. 0 is none: it would refuse, or keep in the queue, everything for ever.
+/// The largest limit. 0 is not allowed: it would refuse, or keep in the queue, everything for ever.
 inline constexpr std::uint32_t kMaxLimit = 1'000'000;
 
 struct Class {
@@ -40,7 +40,7 @@ class Classes {
   const std::vector<Class>& list() const { return list_; }
   /// The place in list() of the session's class; nullopt: no mask fits, nothing limits it.
   /// name: empty or "unknown" when it is not sure; in any case, with or without a final dot. address: numeric, with or
-  /// without brackets; what is none (a Unix socket's empty one) is treated as loopback.
+  /// without brackets; other text (a Unix socket's empty one) is treated as loopback.
   std::optional<std::uint32_t> find(std::string_view name, std::string_view address) const;
   /// A client on a loopback address may belong to a class.
   bool names_loopback() const;
@@ -60,7 +60,7 @@ class Classes {
   std::vector<Rule> rules_;  // one for each of list_
 };
 
-/// 127.0.0.0/8, ::1, and what is no address at all.
+/// Whether it is in 127.0.0.0/8, is ::1, or is no address at all.
 bool is_loopback(const std::optional<IpAddress>& address);
 
 }  // namespace pen::sessions

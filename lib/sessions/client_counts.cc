@@ -54,7 +54,7 @@ void AnvilCounts::give_up() {
 void AnvilCounts::on_message(Link::Channel::Received& received) {
   const auto& m = std::get<ipc::clients::Counted>(received.message);
   const auto at = questions_.find(m.request);
-  if (at == questions_.end()) return;  // who asked has gone
+  if (at == questions_.end()) return;  // the asker has gone
   at->second->answer = {.rate = m.rate, .live = std::max(m.live, own(at->second->count.client))};
   at->second->answered.set();
   questions_.erase(at);

@@ -6,9 +6,9 @@
 ///          auto place = ClientCounts::enter(counts, client);          // for as long as the session lives
 ///          auto counted = co_await counts->count(Event::connection, client, until);
 /// Away:    a question waits while a connection is being made, at most answer_time: master holds anvil's socket, and
-///          starts a dead one at once. Where that fails nobody is kept waiting or refused for its absence: what is
-///          asked counts as not done (rate 0), and the sessions of a client are those of this process. Back, anvil is
-///          told of them.
+///          starts a dead one at once. Where that fails no client waits or is refused for its absence: what is asked
+///          counts as not done (rate 0), and the sessions of a client are those of this process. When anvil is back,
+///          they are reported to it.
 /// Bounds:  one question per session at a time.
 /// Thread:  the loop's. Source: Postfix anvil_clnt(3).
 #include <map>
@@ -99,7 +99,7 @@ class AnvilCounts final : public ClientCounts, public std::enable_shared_from_th
   void on_message(Link::Channel::Received& received);
   void on_lost(const Error& why);
   void on_refused(const Error&) { give_up(); }
-  /// Nobody waits for anvil any more, until it is back.
+  /// No question waits for anvil any more, until it is back.
   void give_up();
   template <class M>
   void send(const M& message) {

@@ -7,8 +7,8 @@
 ///          … clients.leave(holder, client); clients.end(holder);
 /// Window:  begins with the first thing a client does and ends a time unit later, whatever it did meanwhile; then it
 ///          begins with nothing, as in Postfix.
-/// Bounds:  kMaxClients, each of kMaxName bytes; who comes when so many are remembered is not counted until a window of
-///          theirs has passed. The work of each call is constant but for forgetting what has passed, once for each
+/// Bounds:  kMaxClients, each of kMaxName bytes; a new client beyond that is not counted until the window of a known
+///          one has passed. The work of each call is constant but for forgetting what has passed, once for each
 ///          client.
 /// Source:  Postfix anvil(8), postconf(5).
 #include <array>
@@ -30,7 +30,7 @@ class Clients {
   using Event = ipc::clients::Event;
   using Holder = std::uint64_t;
   static constexpr std::size_t kMaxClients = 100'000;
-  /// "service:address" of any length that can be meant.
+  /// Long enough for any real "service:address"; longer ones are not counted.
   static constexpr std::size_t kMaxName = 300;
 
   explicit Clients(milliseconds unit) : unit_(unit) {}
@@ -38,7 +38,7 @@ class Clients {
   Holder begin() { return next_holder_++; }
   void enter(Holder holder, const std::string& client, std::uint32_t sessions, WallTime wall);
   void leave(Holder holder, const std::string& client);
-  /// All sessions that it told of are over.
+  /// All sessions that it reported are over.
   void end(Holder holder);
 
   struct Counted {
@@ -47,8 +47,8 @@ class Clients {
   Counted count(Event event, const std::string& client, bool look, SteadyTime now, WallTime wall);
 
   std::size_t size() const { return clients_.size(); }
-  /// Who did most since the last call, in the words of Postfix's anvil ("statistics: max connection rate 3/60s for
-  /// (smtp:192.0.2.7) at Nov 22 08:30:00"); what nobody did more than once is left out.
+  /// The clients that did most since the last call, in the words of Postfix's anvil ("statistics: max connection rate
+  /// 3/60s for (smtp:192.0.2.7) at Nov 22 08:30:00"); what no client did more than once is left out.
   std::vector<std::string> take_statistics();
   /// Things that were not counted for want of room, since the last call.
   std::uint64_t take_uncounted() { return std::exchange(uncounted_, 0); }

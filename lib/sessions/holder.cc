@@ -88,7 +88,7 @@ void Holder::give(Lease lease, bool granted, const std::string& mask) {
   const Answer answer = std::move(held.answer);
   if (granted) {
     count(held);
-    // anvil came back meanwhile, and was told of those that were held by then.
+    // anvil came back meanwhile, and got a report of those that were held by then.
     if (held.decided) send(Take{lease, held.direction, held.name, held.address, true});
   } else {
     const std::uint32_t c = held.in_class;

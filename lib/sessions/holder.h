@@ -6,10 +6,10 @@
 ///          holder->start();
 ///          smtpd: auto entry = co_await holder->enter(name, address, until);   // entry.place: hold it for the session
 ///          qmgr:  lease = holder->take(Direction::outgoing, in_class, host, address, answer); … release(lease)
-/// Away:    master starts a dead anvil again in a moment: who asks meanwhile waits, a client shorter than outgoing
-///          mail. After that nobody is refused or kept waiting for its absence: the limits are applied to what this
-///          process itself holds. When it is there again it is told of every session that lives, so that its counts
-///          are right. An anvil that does not answer within answer_time counts as away for long.
+/// Away:    master starts a dead anvil again in a moment: questions wait meanwhile, a client's shorter than outgoing
+///          mail's. After that no session is refused or kept waiting for its absence: the limits are applied to what
+///          this process itself holds. When it is there again, every live session is reported to it, so that its
+///          counts are right. An anvil that does not answer within answer_time counts as away for long.
 /// Events:  come from the loop, never from within take() or release().
 /// Cost:    nothing is asked for a session that belongs to no class.
 /// Thread:  the loop's. Source: docs/session-classes.md; lib/ipc/sessions.h.
@@ -34,7 +34,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
   struct Events {
     /// Outgoing sessions of this class were refused, and there may be room now.
     std::function<void(std::uint32_t in_class)> room = {};
-    /// Somebody wants a place: closes an idle outgoing connection of the class. False: there is none.
+    /// A session wants a place: closes an idle outgoing connection of the class. False: there is none.
     std::function<bool(std::uint32_t in_class)> wanted = {};
     /// Every class holds its refuse limit, or no longer.
     std::function<void(bool full)> all_full = {};
@@ -88,7 +88,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
     Place place;
     const Class* refused_by = nullptr;  // lives as long as the holder
   };
-  /// For an incoming session. An `until` that ends first lets it in: the client is not to suffer.
+  /// For an incoming session. If `until` ends first, the session is let in: the client is not to suffer.
   async::Task<Entry> enter(std::string name, std::string address, async::Until until);
 
  private:
@@ -98,7 +98,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
     std::uint32_t in_class = 0;
     Direction direction{};
     bool asked = false;    // its answer was not given yet
-    bool decided = false;  // it will be in the next turn, and is ours
+    bool decided = false;  // the answer comes in the next turn, and is our own
     bool counted = false;  // in own_: the session lives, or will
     SteadyTime asked_at{};
     std::string name, address;
@@ -108,9 +108,9 @@ class Holder : public std::enable_shared_from_this<Holder> {
   milliseconds patience(Direction direction) const {
     return direction == Direction::incoming ? options_.client_patience : options_.mail_patience;
   }
-  /// anvil is away since then.
+  /// Since when anvil is away.
   void away(SteadyTime since);
-  /// Those that wait in vain are decided, in order: each counts beside those before it that are granted.
+  /// Decides those that wait in vain, in order: each counts beside those before it that were granted.
   void decide_waiting(Direction direction);
   /// The answer is known; it is given in the next turn.
   void decide(Lease lease, bool granted);

@@ -34,7 +34,7 @@ void AnvilMemory::give_up() {
 void AnvilMemory::on_message(Link::Channel::Received& received) {
   const auto request = std::visit([](const auto& m) { return m.request; }, received.message);
   const auto at = asked_.find(request);
-  if (at == asked_.end()) return;  // who asked has gone
+  if (at == asked_.end()) return;  // the asker has gone
   at->second->answer = std::move(received.message);
   at->second->answered.set();
   asked_.erase(at);

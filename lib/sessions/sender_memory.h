@@ -3,9 +3,9 @@
 ///
 /// Use:     auto memory = std::make_shared<AnvilMemory>(loop, queue_path(ipc::kAnvilSocket), AnvilMemory::Options{});
 ///          auto answer = co_await memory->greylist(question, until);
-/// Starts:  with the first question: who never asks starts no anvil.
+/// Starts:  with the first question: an smtpd that never asks starts no anvil.
 /// Away:    a question waits while a connection is being made, at most answer_time. Where that fails there is no
-///          answer: nobody is put off because anvil is away.
+///          answer: no mail is put off because anvil is away.
 /// Bounds:  one question per command under way.
 /// Thread:  the loop's.
 #include <functional>
@@ -72,7 +72,7 @@ class AnvilMemory final : public SenderMemory, public std::enable_shared_from_th
   void on_message(Link::Channel::Received& received);
   void on_lost(const Error& why);
   void on_refused(const Error&) { give_up(); }
-  /// Nobody waits for anvil any more, until it is back.
+  /// No question waits for anvil any more, until it is back.
   void give_up();
   void send(const ipc::sender_memory::ToAnvil& question) {
     // too large it cannot be

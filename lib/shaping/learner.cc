@@ -57,7 +57,7 @@ void fall(Learned& l) {
     if (near(l.rate, l.refused)) l.patience *= 2;
     return;
   }
-  if (settled && l.falls < kMostFalls) {  // one who counts otherwise now and then, or who bears less by now
+  if (settled && l.falls < kMostFalls) {  // a receiver that counts otherwise now and then, or accepts less by now
     l.rate -= l.rate >> (4 - l.falls);
     ++l.falls;
   } else {

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(who_takes_nothing_rests_twice_as_long_each_time) {
     complain(l, pace, now, {0, false}, std::nullopt);
     BOOST_TEST((l.held_until - now == seconds(rest)), rest);
   }
-  // Who says more gets more; who takes one gets what he says.
+  // A receiver that says more gets more; one that takes one gets what it says.
   now = l.held_until;
   complain(l, pace, now, {0, false}, std::chrono::hours(12));
   BOOST_TEST((l.held_until - now == std::chrono::hours(12)));

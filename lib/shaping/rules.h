@@ -45,7 +45,7 @@ enum class Scope : std::uint8_t {
   source,           // all that leaves from this address for the provider
   signing_domain,   // mail signed by this domain
   from_domain,      // mail from addresses in this domain
-  envelope_domain,  // mail whose envelope sender is in this domain
+  envelope_domain,  // mail with an envelope sender in this domain
   recipient,        // mail for this recipient
   provider,         // all mail for the provider, whatever address it leaves from
   host,             // this host of the provider

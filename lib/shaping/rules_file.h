@@ -30,7 +30,7 @@ inline constexpr std::size_t kMaxRules = 5000, kMaxProviders = 2000, kMaxSuffixe
 Result<void> read_rules(std::string_view text, std::string_view file, Rules& into);
 /// Adds a file. Errors also: errno.
 Result<void> read_rules_file(const std::string& file, Rules& into);
-/// One file after the other; those that cannot be used are told to `problem` and stop no mail: the others count.
+/// One file after the other; those that cannot be used are reported to `problem` and stop no mail: the others count.
 Rules read_usable_files(const std::vector<std::string>& files, const std::function<void(std::string)>& problem);
 /// One file after the other. Errors also: errno.
 Result<Rules> read_rules_files(const std::vector<std::string>& files);

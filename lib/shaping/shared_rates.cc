@@ -179,7 +179,7 @@ void SharedRates::answered(std::uint64_t id, const Answer& answer) {
   }
   if (answer.version != e.version) {
     e.version = answer.version;
-    // What was learned here and not told yet is newer, or the server says so when it is told.
+    // What was learned here and not sent yet is newer, or the server says so when it gets it.
     if (!answer.learned.empty() && !e.untold) {
       e.known = answer.learned;
       e.changed = now_ - answer.age;

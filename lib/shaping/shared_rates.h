@@ -4,20 +4,20 @@
 ///
 /// A host asks the server for the right to send a few messages (tokens), and sends no more than it got. The server
 /// deals tokens at the rate, to one host after the other (kRateScript), so that the limit holds for all hosts together,
-/// however many they are: who asks when there are none gets the next one, with the time from which it counts. Tokens
-/// are for a fraction of a second's work, one at least: what a host that dies had left is not missed, and what another
-/// kept for a connection that took long to open is one message too many in the time in which it comes to use it.
-/// Without the server each host keeps to its share, the rate divided by the hosts that were last known: nothing is
-/// asked, and together they send no more.
+/// however many they are: a host that asks when there are none gets the next one, with the time from which it counts.
+/// Tokens are for a fraction of a second's work, one at least: what a host that dies had left is not missed, and what
+/// another kept for a connection that took long to open is one message too many in the time in which it comes to use
+/// it. Without the server each host keeps to its share, the rate divided by the hosts that were last known: nothing
+/// is asked, and together they send no more.
 ///
 /// Use:     set_time() before each batch of events; then the events. For each message under the rate of `key`:
 ///          if (rates.ready(key)) { rates.take(key); … } else rates.want(key, how many wait);
 ///          an effect Ready says when to try again. take_requests() goes to the server, take_effects() to the
 ///          scheduler; call tick() at next_wake(). Every request is answered by answered() or lost by down().
 /// Learned: what a host learned about a key is an opaque text with the age of its change; the newest counts. learned()
-///          tells the others, an effect Heard is told by another. A host that sends hears of it when it asks for
-///          tokens, and every Options::look where there is no limit: then available() is called for that. A server
-///          that has lost its memory is told again by all who know. Ages are sent, never times: the hosts' clocks need
+///          sends it to the others, an effect Heard comes from another. A host that sends hears of it when it asks for
+///          tokens, and every Options::look where there is no limit: then available() is called for that. All hosts
+///          that know tell a server that has lost its memory. Ages are sent, never times: the hosts' clocks need
 ///          not agree.
 /// Bounds:  Options::entries keys, of which the longest unused go first; Options::under_way requests.
 /// Thread:  one. Same events: same effects.

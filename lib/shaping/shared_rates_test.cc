@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(what_one_learned_the_others_hear_and_the_newest_counts) {
   b.run(&server, now);
   BOOST_TEST(b.heard["x"] == "half");
   BOOST_TEST(b.ages["x"].count() == 5000);  // whatever the time is by its clock
-  // An older word does not replace it; who said it hears the newer.
+  // An older word does not replace it; its host hears the newer.
   b.heard.clear();
   b.rates.learned("x", "old", seconds(12));
   b.run(&server, now);
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_lost_its_memory_is_told_again_and_so_is_one_t
   b.run(&server, now);
   BOOST_TEST(b.heard["x"] == "half");
   BOOST_TEST(b.ages["x"].count() == 65'000);
-  // Who only heard of it tells it as well.
+  // A host that only heard of it passes it on as well.
   server.records.clear();
   b.rates.down();
   b.rates.up(2);

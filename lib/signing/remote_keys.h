@@ -38,7 +38,7 @@ class RemoteKeys {
   };
   /// By the name that the table gives it. nullopt: the table has no such name.
   Result<std::optional<Found>> find(const std::string& table, const std::string& name) const;
-  /// False: a table that cannot be listed; who signs reads the keys.
+  /// False: a table that cannot be listed; the signer reads the keys.
   bool lists(const std::string& table) const;
   /// Why keys cannot be had now, for the log at start.
   std::vector<std::string> problems(const std::string& table) const;

@@ -1,5 +1,5 @@
 #pragma once
-/// Who is signed, and with which keys: the settings named dkim_, or an opendkim.conf in place of them.
+/// Which authors are signed for, and with which keys: the settings named dkim_, or an opendkim.conf in place of them.
 ///
 /// Use:     auto signing = Signing::open(settings);            // nullptr: dkim_signing = no
 ///          auto signing = Signing::open(settings, clock, remote_keys);     // keys are those of the key process
@@ -36,7 +36,7 @@ std::string_view describe(SigningError);
 
 class Signing {
  public:
-  // Each costs whoever checks a message a query and a public key operation; verifiers look at about ten.
+  // Each costs a verifier a query and a public key operation; verifiers look at about ten.
   static constexpr std::size_t kMostKeys = 8;
 
   static Result<std::shared_ptr<const Signing>> open(const config::Settings& s, const Clock& clock = system_clock(),

@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(domains_hosts_and_fields_are_those_of_opendkim) {
   BOOST_TEST(keys_of(*conf("Domain refile:" + rig.dir.file("domains") + "\n"), "jo@sub.example.org") ==
              "sub.example.org/s/ ");
   BOOST_TEST(keys_of(*conf("Domain EXAMPLE.org\nSubDomains yes\n"), "jo@sub.example.org") == "example.org/s/ ");
-  // What matches nobody there matches nobody here, and is told.
+  // What matches nobody there matches nobody here, and is reported.
   rig.dir.write("hosts", "192.168.0.1/24\n*.example.com\n!192.168.1.0/24\n192.168.1.1\n");
   const auto s = conf("Domain example.org\nInternalHosts refile:" + rig.dir.file("hosts") + "\n");
   BOOST_TEST(!*s->trusts("unknown", "192.168.0.7"));

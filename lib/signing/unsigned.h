@@ -1,11 +1,13 @@
 #pragma once
-/// Tells why mail goes unsigned that somebody may expect to be signed, once a day for each cause.
+/// Reports why mail goes unsigned that its sender may expect to be signed, once a day for each cause.
 ///
 /// Use:     if (auto line = unsigned_mail.why(signing, {.author = …, .trusted = …, .client_name = …}, now)) log it
-/// Tells:   a trusted client's mail whose author no table names; mail in the name of a domain that is signed, from a
-///          client that is neither trusted nor logged in (but for those of ExternalIgnoreList). No key is asked for.
-/// Bounds:  kMost causes of either kind are remembered, each for kFor: strangers, who can fill their list, hide nothing
-///          of trusted clients. The line that fills a list says so, and others are not told until one is forgotten.
+/// Reports: a trusted client's mail with an author that no table names; mail in the name of a domain that is signed,
+///          from a client that is neither trusted nor logged in (but for those of ExternalIgnoreList). No key is
+///          asked for.
+/// Bounds:  kMost causes of either kind are remembered, each for kFor: strangers can fill their own list, and hide
+///          nothing of trusted clients. The line that fills a list says so, and further causes are not reported until
+///          one is forgotten.
 /// Thread:  that of its owner. No clock.
 #include <deque>
 #include <optional>
@@ -33,7 +35,7 @@ class UnsignedMail {
  private:
   class Told {
    public:
-    /// Whether it is to be told now. Forgets what is older than kFor.
+    /// Whether it is to be reported now. Forgets what is older than kFor.
     bool lacks(const std::string& cause, SteadyTime now);
     /// The line, with what follows from a list that is full now.
     std::string add(std::string cause, std::string line, SteadyTime now);

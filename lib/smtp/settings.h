@@ -92,7 +92,7 @@ struct Settings {
   TlsSettings tls;
 
   mail::ErrorClasses told;    // notify_classes
-  std::string double_bounce;  // the sender of such notices: the postmaster is not told of errors with them
+  std::string double_bounce;  // the sender of such notices: errors with them are not reported to the postmaster
 
   bool probe_data = false;    // smtp_address_verify_target = data: the reply to DATA is the answer to a probe
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"

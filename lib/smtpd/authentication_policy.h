@@ -1,8 +1,8 @@
 #pragma once
-/// Whether SPF, DKIM and DMARC are checked, for whom not, and what follows from a failure: the settings, read.
+/// Whether SPF, DKIM and DMARC are checked, for which clients not, and what follows from a failure: the settings, read.
 ///
 /// Use:     auto policy = AuthenticationPolicy::read(settings, open, warnings);  if (policy->any()) …
-/// Errors:  a word of dmarc_reject_action or dmarc_quarantine_action that is none; the list of clients; the list of
+/// Errors:  an unknown word in dmarc_reject_action or dmarc_quarantine_action; the list of clients; the list of
 ///          public suffixes, if DMARC is checked.
 /// Thread:  immutable; any.
 #include <cstdint>

@@ -183,7 +183,7 @@ bool judging_asks_policy(const Policy& p) {
   return p.settings.smtpd_delay_reject && (asks(p.client) || asks(p.helo) || asks(p.sender));
 }
 
-/// Only the lists for content count messages: elsewhere check_sender_quota refuses who has used them up.
+/// Only the lists for content count messages: elsewhere check_sender_quota refuses senders that have used them up.
 void look_for_uncounted_quotas(Policy& p) {
   const auto has = [&](const RestrictionList& list) {
     return std::ranges::any_of(list, [](const Restriction& r) { return r.check == Check::check_sender_quota; });

@@ -3,7 +3,8 @@
 /// began under it.
 ///
 /// Use:     auto policy = Policy::open_policy(config, resolve);   // at start and on reload; old sessions keep theirs
-/// Stress:  two of them, for a service that is under stress and one that is not: each session uses that which is true.
+/// Stress:  two of them, for a service that is under stress and one that is not: each session uses the one that is
+///          true.
 /// Errors:  a malformed list; an open relay (no restriction refuses mail for other hosts' destinations).
 /// Thread:  immutable; any.
 #include <array>

@@ -67,7 +67,7 @@ class RestrictionReader {
   void warn_once(std::string text);
   RestrictionList read_items(Stage stage, const std::vector<std::string>& items);
   void open_maps(Restriction& r, const std::string& spec);
-  map::OpenOptions open_;  // with the setting whose restrictions are being read
+  map::OpenOptions open_;  // with the setting that is being read
   std::vector<Class> classes_;
   const config::Settings& settings_;
   std::vector<std::string> warnings_;

@@ -45,7 +45,7 @@ struct SecureClient {
 
 class ServerTls {
  public:
-  /// nullptr: the level is none.
+  /// nullptr: level "none".
   static std::shared_ptr<ServerTls> open(const config::Config& config, const Clock& clock);
 
   /// Problems with files and settings, one sentence each, for a caller that only wants these: makes no ticket keys.

@@ -14,7 +14,7 @@ enum class Breakage {
   references_ignored,    // the orphan pass frees files that messages own
   // No cut shows this one, because a correct queue never holds a stale reference: spool_test.cc finds it.
   any_use_fits,  // a reference is accepted whatever use its file is in
-  not_cleared,   // a file is leased with what it held; nobody who keeps to the rules looks there: spool_test.cc
+  not_cleared,   // a file is leased with its old content; only a reader that breaks the rules sees it: spool_test.cc
   last,
 };
 

@@ -8,8 +8,9 @@
 ///          FaultDisk after = disk.cut(FaultDisk::Cut::torn, random);
 /// Model:   as in testing::FaultStorage: sectors are written whole or not at all, in any order; a kill keeps the page
 ///          cache. A file's length is durable with its sync; before, it may have either length. Names are as
-///          sync_names() left them; later ones may be there or not. Descriptors are real, and the kernel says who has a
-///          file open: each file's page cache is a memfd, held by a path alone, which does not open it.
+///          sync_names() left them; later ones may be there or not. Descriptors are real, and the kernel knows which
+///          processes have a file open: each file's page cache is a memfd, held by a path alone, which does not open
+///          it.
 /// Thread:  one.
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -120,7 +120,7 @@ Result<std::unique_ptr<Files>> open_directory(const std::string& directory) {
   Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno("open " + directory);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(directory + " is in use by another process");
-  // Who opens a file in the moment of a lease (only_here()) waits for its end, and we are told so by this signal.
+  // A process that opens a file in the moment of a lease (only_here()) waits for its end, and this signal tells us.
   ::signal(SIGIO, SIG_IGN);
   return std::make_unique<Directory>(directory, std::move(fd));
 }

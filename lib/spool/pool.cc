@@ -83,7 +83,7 @@ void Pool::not_ours(std::uint64_t lease) {
 bool Pool::release(FileNumber file, std::uint32_t use, std::uint64_t safe_after) {
   const auto it = files_.find(file);
   // The file is unknown if its message was lost to damage: there is nothing to do. The same holds for a version of a
-  // message that should have been garbage and whose file has another owner by now.
+  // message that should have been garbage, if its file has another owner by now.
   if (it == files_.end()) return false;
   File& f = it->second;
   const bool mine = f.state == State::used && (f.use == use || broken(Breakage::any_use_fits));

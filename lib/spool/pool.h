@@ -27,7 +27,7 @@ class Pool {
   static constexpr std::size_t kMaxLeases = 20000;
   explicit Pool(std::size_t max_leases = kMaxLeases, std::size_t keep = kKeep) : max_leases_(max_leases), keep_(keep) {}
 
-  /// A file that existed at the start: it stays unused until sweep() or referenced() says whose it is.
+  /// A file that existed at the start: it stays unused until sweep() or referenced() settles its owner.
   void found(FileNumber file);
   struct Leased {
     std::uint64_t lease = 0;  // from 1, never given twice
@@ -53,7 +53,7 @@ class Pool {
   /// The message is over; its file may be reused when queue log save `safe_after` is on disk. False, without effect:
   /// no message with this use owns the file.
   bool release(FileNumber file, std::uint32_t use, std::uint64_t safe_after);
-  /// Frees files whose save is on disk; returns how many.
+  /// Frees files that have their save on disk; returns how many.
   std::size_t reclaim(std::uint64_t last_save);
   /// Whether files wait for a save.
   bool files_wait() const { return !retiring_.empty(); }

@@ -147,8 +147,8 @@ Result<std::optional<Fd>> Spool::open_for_lease(const Pool::Leased& leased) {
 bool Spool::give_back(std::uint64_t lease) { return pool_.give_back(lease); }
 
 /// A client's declared size is only a claim. Beyond a part of the free space a file grows with its content instead, so
-/// that clients who send less than they declare cannot fill the disk, however many they are and however often they
-/// come.
+/// that clients that send less than they declare cannot fill the disk, however many they are and however often they
+/// connect.
 Result<void> Spool::grow(FileNumber number, int fd, std::uint64_t now, std::uint64_t needed) {
   constexpr std::uint64_t kPartOfDisk = 16;
   const std::uint64_t any = std::max(now, kGrowth);  // the size if none was declared
@@ -300,7 +300,7 @@ void Spool::release(BodyRef ref, std::uint64_t safe_after) {
   readers_.erase(file_of(ref));
 }
 
-/// A reader whose file was checked to be in the use that the reference names. While it is open, that cannot change.
+/// A reader of a file that was checked to be in the use that the reference names. While it is open, that cannot change.
 Result<Fd> Spool::reader_of(BodyRef ref, std::optional<Fd> known) {
   const FileNumber file = file_of(ref);
   Fd reader;

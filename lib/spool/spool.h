@@ -16,13 +16,13 @@
 ///          another owner is never taken for the message's own.
 /// Growth:  a file is made when none is free. Files left by a burst are removed after half an hour without need for
 ///          them.
-/// Holders: whoever was given a descriptor may keep it, or a copy: it was writing when its qmgr died, it gave up
-///          while a write was under way, it reads on, or it has been taken over. So a file is leased only when no
-///          process has it open, by the kernel's word (Files::only_here()); one that is still open somewhere is
-///          skipped. A lease has an open file description of its own, of which the spool keeps no copy. The readers
-///          of a message share one, so that a delivery costs no open(), until release(). Besides, a reader compares
-///          read_header() before its first read and after its last, before it says "sent". Where the file system
-///          cannot tell who has a file open (NFS), each lease has a new file.
+/// Holders: a program that was given a descriptor may keep it, or a copy: it was writing when its qmgr died, it
+///          gave up while a write was under way, it reads on, or an attacker has taken it over. So a file is leased
+///          only when no process has it open, by the kernel's word (Files::only_here()); one that is still open
+///          somewhere is skipped. A lease has an open file description of its own, of which the spool keeps no copy.
+///          The readers of a message share one, so that a delivery costs no open(), until release(). Besides, a
+///          reader compares read_header() before its first read and after its last, before it says "sent". Where the
+///          file system cannot say which processes have a file open (NFS), each lease has a new file.
 /// Orphans: files found at the start are not used before the orphan pass has ended: call referenced() for each message
 ///          of a queue_log::Scan, then sweep(). Until then new files are made, so that mail is accepted at once.
 /// Thread:  one. lease() makes up to six system calls, open_to_read() up to three; the receivers do the writing.

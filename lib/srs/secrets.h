@@ -2,8 +2,9 @@
 /// The file of secrets that rewritten senders are signed with: one in a line, as postsrsd has it.
 ///
 /// Use:     auto secrets = read_secrets(settings.srs_secrets_file);     // the first signs, all are accepted
-/// Rules:   blanks around a secret, and empty lines, do not count. Whoever can read a secret can send mail through this
-///          host to anybody, so a file that every user can read, or that others than its owner can change, is refused.
+/// Rules:   blanks around a secret, and empty lines, do not count. A user who can read a secret can send mail through
+///          this host to anybody, so a file that every user can read, or that others than its owner can change, is
+///          refused.
 /// Bounds:  64 KiB, 100 secrets of at most 1000 bytes.
 /// Errors:  errno of opening and reading; SecretsError.
 /// Thread:  any. Reads a file: at start.

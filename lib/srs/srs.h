@@ -37,8 +37,8 @@ class Srs {
   // What libsrs2 and Mail::SRS take at least; a digest has no more than 27 characters.
   static constexpr std::size_t kLeastHash = 4, kMostHash = 27;
   explicit Srs(Options options);
-  /// The address in the name of alias_domain. An address of that domain is rewritten too: the caller knows whose
-  /// senders need it.
+  /// The address in the name of alias_domain. An address of that domain is rewritten too: the caller knows which
+  /// mail needs it.
   Result<std::string> forward(std::string_view address, std::string_view alias_domain, WallTime now) const;
   /// The address that a rewritten one stands for.
   Result<std::string> reverse(std::string_view address, WallTime now) const;

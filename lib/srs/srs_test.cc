@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_chain_of_hosts_does_not_grow_and_finds_back) {
 BOOST_AUTO_TEST_CASE(case_and_alphabet_of_a_hash_may_change_on_the_way) {
   const std::string address = "SRS0=Zl20=JP=Example.COM=User.Name+ext@alias.example";
   BOOST_TEST(reverse(kSrs, to_lower(address)) == "user.name+ext@example.com");
-  // An address whose hash has + or /, as postsrsd 2 writes it.
+  // An address with + or / in its hash, as postsrsd 2 writes it.
   bool seen = false;
   for (int i = 0; i < 200 && !seen; ++i) {
     const std::string user = "user" + std::to_string(i) + "@a.example";

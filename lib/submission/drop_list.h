@@ -52,8 +52,8 @@ struct Dropped {
 /// nullopt: no such file, an unfinished one, or a name that leads elsewhere. Errors: errno.
 Result<std::optional<Dropped>> look_at_drop(const std::string& directory, const std::string& name);
 
-/// The two halves of that, for processes that share the work: who may reach the directory opens the file, and who wants
-/// to know looks into it.
+/// The two halves of that, for two processes that share the work: the one that may reach the directory opens the
+/// file, and the one that wants to know looks into it.
 struct DropEntry {
   std::uint64_t size = 0;
   std::int64_t modified = 0;  // unix seconds

@@ -7,8 +7,8 @@
 /// Rules:   with dot_ends, a line of one dot ends the message; the rest is not read. Lines "From …" and ">From …"
 ///          before the first other line are mailbox separators and are dropped.
 /// Ends:    a line ends with LF. A CR before it is part of the end too: always, or if the first line of the input has
-///          one (strict), or never. Where it is not, it is the line's last character: it comes out doubled, for who
-///          reads the content takes one CR off. Nothing else changes.
+///          one (strict), or never. Where it is not, it is the line's last character: it comes out doubled, because
+///          readers of the content take one CR off. Nothing else changes.
 /// Split:   however the input is cut, the content is the same.
 /// Source:  sendmail(1) of Postfix: -i, -oi; postconf(5), sendmail_fix_line_endings.
 /// Bounds:  holds back at most one short line.

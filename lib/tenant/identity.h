@@ -1,11 +1,11 @@
 #pragma once
-/// Whose message it is: the tenant, by whom mail is shared out, limited and shown (docs/tenants.md).
+/// The owner of a message: the tenant, by which mail is shared out, limited and shown (docs/tenants.md).
 ///
 /// Use:     PEN_TRY_ASSIGN(auto identity, Identity::open(settings));            // nullptr: there are no tenants
 ///          auto name = co_await tables.ask([…] { return identity->of({.login = …, .sender = …, .header = …}); });
 /// Names:   lower case, at most kMaxName bytes, without blanks and control characters: they stand in the log, in keys
 ///          of tables ("tenant:NAME") and in the queue.
-/// Errors:  a table that cannot be asked now. The mail must wait: as nobody's it would pass its tenant's limits.
+/// Errors:  a table that cannot be asked now. The mail must wait: without a tenant it would pass its tenant's limits.
 /// Thread:  any.
 #include <cstdint>
 #include <memory>
@@ -43,9 +43,9 @@ class Identity {
 
   /// "": nobody's. Asks tables: those that wait do so in an Asker.
   Result<std::string> of(const Clues& clues) const;
-  /// The field that is taken out of messages and says whose they are; "": none does.
+  /// The field that is taken out of messages and names their tenant; "": there is no such field.
   const std::string& field() const { return field_; }
-  /// A client whose field counts.
+  /// Whether this client's field counts.
   Result<bool> may_say(std::string_view name, std::string_view address) const;
   /// Tables that cannot be read now, for the log at start.
   std::vector<Error> problems() const { return maps_.problems(); }

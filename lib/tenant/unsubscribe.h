@@ -1,12 +1,12 @@
 #pragma once
-/// One-click unsubscribing (RFC 8058), which large providers ask of whoever sends to many: is a message fit for it?
+/// One-click unsubscribing (RFC 8058), which large providers demand of bulk senders: is a message fit for it?
 ///
 /// Use:     PEN_TRY_ASSIGN(auto check, UnsubscribeCheck::open(settings));         // nullptr: nobody is checked
 ///          auto action = co_await tables.ask([…] { return check->action_for(sender, tenant); });
 ///          if (*action != Action::none) if (auto fault = one_click_fault(header); !fault.empty()) …
 /// Tables:  by tenant:NAME, the sender's address, its domain, the domains above it. Values: warn, reject, dunno. The
 ///          first key that a table has decides.
-/// Errors:  a table that cannot be asked; a value that is none of these.
+/// Errors:  a table that cannot be asked; a value that is not among these.
 /// Thread:  any.
 /// Source:  RFC 8058 sections 3.1 and 4; RFC 2369 section 2.
 #include <cstdint>

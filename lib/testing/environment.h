@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers that whoever runs a test may choose: seeds, and how much is tried.
+/// Numbers that may be chosen for a run of a test: seeds, and how much is tried.
 ///
 /// Use:     const auto seed = testing::from_environment("PEN_SEED", 1);
 #include <cstdint>

@@ -60,7 +60,7 @@ Dialogue::Dialogue(Hub& hub, Way way, Begin begin, std::string session)
 }
 
 Dialogue::~Dialogue() {
-  if (!ended_ && !stale()) end("end");  // who reads now has not seen it begin
+  if (!ended_ && !stale()) end("end");  // a reader that came later has not seen it begin
   hub_.settle();
   hub_.give_room(kept_bytes_);
 }
@@ -102,7 +102,7 @@ void Dialogue::judge_peer(Follow& f) const {
 
 void Dialogue::judge_sight() {
   out_of_sight_ = named_ && std::ranges::none_of(follows_, [this](const Follow& f) {
-                    return f.client && (way_ == Way::in || f.host);  // who comes in may say another name in EHLO
+                    return f.client && (way_ == Way::in || f.host);  // a client may still give another name in EHLO
                   });
   if (out_of_sight_)
     while (!kept_.empty()) forget_oldest();
@@ -216,7 +216,7 @@ void Dialogue::end(std::string_view text) {
 
 void Dialogue::take(Said what, std::string_view text, WallTime time) {
   meet_readers();
-  const Kind other = way_ == Way::in ? Kind::received : Kind::sent;  // who gives commands
+  const Kind other = way_ == Way::in ? Kind::received : Kind::sent;  // the side that gives commands
   const Kind ours = way_ == Way::in ? Kind::sent : Kind::received;
   switch (what) {
     case Said::command:

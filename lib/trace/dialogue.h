@@ -1,5 +1,5 @@
 #pragma once
-/// The dialogue of one session, for the readers of a Hub whose filters it fits.
+/// The dialogue of one session, for those readers of a Hub that have a filter which it fits.
 ///
 /// Use:     Dialogue d(hub, Dialogue::Way::in, Begin::start, "4711-12");   while hub.on() alone
 ///          d.peer(address, name);  d.mark("connect from …");

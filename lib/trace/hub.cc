@@ -124,7 +124,7 @@ void Hub::readers_changed() {
       !readers_.empty() && std::ranges::all_of(readers_, [](const Reader* r) { return r->filter.everything(); });
 }
 
-/// Tells how much is missing as soon as the reader has taken what came before the gap.
+/// Reports how much is missing as soon as the reader has taken what came before the gap.
 async::Task<void> Hub::tell_gaps(Hub* hub, Reader* reader) {
   const async::Until until{.cancel = &hub->draining_};
   for (;;) {

@@ -4,8 +4,8 @@
 /// Use:     Cache cache;  cache.take(key, value, now) for each stored record;
 ///          cache.find(key);  cache.put(key, record);
 ///          cache.take_changes(most) are to be written;  cache.drop_old(now, retention) now and then.
-/// Bounds:  kMost clients. A full cache drops an eighth of them, those whose passes run out first: they are tested
-///          again.
+/// Bounds:  kMost clients. A full cache drops an eighth of them, those with the passes that run out first: they are
+///          tested again.
 /// Thread:  any, one at a time.
 #include <string>
 #include <unordered_map>
@@ -34,7 +34,7 @@ class Cache {
   struct Dropped {
     std::size_t dropped = 0, kept = 0;
   };
-  /// Drops clients whose last pass ran out longer ago than retention. Takes some 50 ms for a full cache.
+  /// Drops clients when their last pass ran out longer ago than retention. Takes some 50 ms for a full cache.
   Dropped drop_old(WallTime now, seconds retention);
   std::size_t size() const { return records_.size(); }
 

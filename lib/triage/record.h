@@ -23,7 +23,7 @@ constexpr bool is_early(Test test) { return test == Test::pregreet || test == Te
 
 struct Record {
   static constexpr std::int64_t kNever = 0, kDisabled = 1;
-  static constexpr std::size_t kMostText = 128;  // five numbers; longer text is none of ours
+  static constexpr std::size_t kMostText = 128;  // five numbers; longer text is not ours
 
   std::array<std::int64_t, kTests> until{};
 

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(each_outcome_by_its_action) {
     rules.of(row.test).action = row.action;
     Tests tests(rules, std::nullopt, now());
     BOOST_TEST((tests.fail(row.test, now()) == row.action));
-    BOOST_TEST((tests.fail(row.test, now()) == Action::ignore));  // told once
+    BOOST_TEST((tests.fail(row.test, now()) == Action::ignore));  // reported once
     for (const Test test : kAllTests) {
       if (test == row.test) continue;
       if (test == Test::dnsbl)

@@ -3,7 +3,8 @@
 ///
 /// Use:     Story s = tell(message, routes, {.lifetime = …}, now);   out << text_of(s, now);  j = to_json(s);
 /// Input:   the message as qmgr lists it, and for recipients what it explains of their destinations.
-/// Words:   sentences of our own; what hosts said is passed on as it is, and made printable by the one who shows it.
+/// Words:   sentences of our own; what hosts said is passed on as it is, and made printable by the program that shows
+///          it.
 /// Pure but for the local time zone; any thread.
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -48,7 +49,7 @@ struct RecipientStory {
   std::string why;                  // a sentence
   std::string said;                 // the last reply; empty: none yet
   std::string destination;          // transport and next hop; empty: not known
-  std::string sender;               // whom the next host gets as sender in place of the message's; empty: him
+  std::string sender;               // the sender that the next host gets; empty: the message's own
   std::optional<WallTime> at;       // when it is tried next; nullopt: nobody can say
   std::string next;                 // a sentence
   std::vector<std::string> orders;  // what an administrator can do
@@ -61,7 +62,7 @@ struct Story {
   std::optional<WallTime> next_try;  // of the message
   std::optional<WallTime> ends;      // when it is returned to its sender
   std::vector<RecipientStory> recipients;
-  std::size_t left_out = 0;         // recipients that are not told of
+  std::size_t left_out = 0;         // recipients that are left out
   std::vector<std::string> orders;  // for the message
 };
 
@@ -69,7 +70,7 @@ struct Lifetimes {
   milliseconds message{432'000'000}, notice{432'000'000};  // maximal_queue_lifetime, bounce_queue_lifetime
 };
 
-/// routes: by recipient's address. At most `most` recipients are told of.
+/// routes: by recipient's address. At most `most` recipients are shown.
 Story tell(const ipc::queue::Entry& message, const std::map<std::string, Route>& routes, Lifetimes lifetimes,
            WallTime now, std::size_t most);
 /// Lines, each with its end.

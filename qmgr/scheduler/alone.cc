@@ -28,7 +28,7 @@ void Model::run_alone(Transport& t) {
   j.place = Job::Place::forming;
   schedule(j, true);
   if (t.solo != &j || j.place != Job::Place::pooled) return;
-  // The others of its cluster would look in vain as well.
+  // The other jobs of its cluster would look in vain as well.
   j.route->cluster->left.unlink();
   free_leases_for(j);
 }
@@ -55,7 +55,7 @@ void Model::free_leases_for(const Job& solo) {
 void Model::give_up_solo(Transport& t) {
   if (t.solo_until > clock.now) return;
   t.solo_until = kNever;
-  // While nothing may move it is not its own limits that hold it up.
+  // While nothing may move, its own limits are not the reason that it waits.
   Job* const j = t.solo;
   if (j == nullptr || !t.up || draining) return;
   const bool stands = j->place == Job::Place::pooled ||
@@ -93,7 +93,7 @@ void Model::resume(Transport& t) {
   std::vector<Connection*> all;
   t.all.for_each([&](Connection& c) { all.push_back(&c); });
   for (Connection* c : all) hand_out(*c);
-  for (Connection* c : all) {  // one may have taken another's jobs
+  for (Connection* c : all) {  // a connection may have taken another's jobs
     if (c->jobs() == 0) set_idle(*c);
   }
 }

@@ -10,7 +10,7 @@ namespace pen::qmgr::scheduler {
 using ipc::delivery::Trouble;
 
 namespace {
-constexpr seconds kLeastStated{5};  // who says "in 1 second" means soon
+constexpr seconds kLeastStated{5};  // a host that says "in 1 second" means soon
 }  // namespace
 
 std::size_t BackOff::usable_level(const Cluster& c) const {
@@ -28,12 +28,12 @@ microseconds BackOff::time(std::uint32_t failures, Trouble trouble, std::optiona
     return microseconds(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(t.count() / divisor) + 1)));
   };
   if (stated) {
-    // Its word, within bounds; not before its time, and not all at once.
+    // The time that the host states, within bounds; not before it, and not all at once.
     const microseconds wait = std::clamp(*stated, std::min(kLeastStated, most), most);
     return wait + part(wait, 10);
   }
-  // What costs a worker for the whole of a time-out is tried less often, and who turned us away with 5xx means it. Our
-  // own trouble says nothing about the destination.
+  // A host that costs a worker the whole of a time-out is tried less often, and one that turned us away with 5xx
+  // means it. Our own trouble says nothing about the destination.
   const std::int64_t weight = trouble == Trouble::timed_out ? 2 : trouble == Trouble::greeting_5xx ? 4 : 1;
   const unsigned shift = trouble == Trouble::local ? 0 : std::min<std::uint32_t>(failures, 16);
   const microseconds wait = std::min<seconds>(options_.backoff_min * weight * (std::int64_t{1} << shift), most);
@@ -49,7 +49,7 @@ void BackOff::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus
   const bool others = std::any_of(d.connections.begin(), d.connections.end(),
                                   [](const Connection* c) { return c->state == Connection::State::open; });
   if (others && trouble != Trouble::local) {
-    // It serves other connections of ours and refuses one more: that is its ceiling, not a failure.
+    // The host serves other connections of ours and refuses one more: that is its ceiling, not a failure.
     ceilings_.refused_one_more(d);
     return;
   }

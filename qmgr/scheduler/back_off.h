@@ -23,18 +23,18 @@ class BackOff {
     if (!d.suspended.empty()) return true;
     return d.facts.failures > 0 && d.connections.empty() && waits(d);
   }
-  /// The first level of the cluster with a destination that works; their number: there is none.
+  /// The first level of the cluster with a destination that works; the number of levels: there is none.
   std::size_t usable_level(const Cluster& c) const;
-  /// A connection failed, or could not be opened. Beside others that work that is a ceiling.
+  /// A connection failed, or could not be opened. While others to the destination work, that is a ceiling.
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
   /// A flush: destinations that failed before this may be tried at once.
   void forgive() { forgiven_ = clock_.wall; }
-  /// What was noted of it was noted before that.
+  /// Whether the failure of the destination was noted before that flush.
   bool forgiven(const Destination& d) const { return d.facts.used < forgiven_; }
 
  private:
   bool waits(const Destination& d) const { return d.facts.next_retry > clock_.wall && !forgiven(d); }
-  /// How long a destination is left alone after so many failures in a row before this one.
+  /// How long a destination is left alone after this failure, with so many in a row before it.
   microseconds time(std::uint32_t failures, ipc::delivery::Trouble trouble, std::optional<seconds> stated);
   const Options& options_;
   const Clock& clock_;

@@ -5,7 +5,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr std::uint32_t kEnough = 1000;  // who takes so many has no ceiling worth keeping
+constexpr std::uint32_t kEnough = 1000;  // a host that takes so many has no ceiling worth keeping
 constexpr std::chrono::hours kMeantIt{24};
 }  // namespace
 
@@ -66,7 +66,7 @@ void Ceilings::learn_clear_text(Destination& d) const {
 
 void Ceilings::learn_step_by_step(Destination& d) const {
   WallTime& until = d.facts.step_by_step_until;
-  // Once may have been a line that went dead, or a restart of the peer.
+  // A single time may have been a line that went dead, or a restart of the peer.
   const bool again = until != WallTime{} && clock_.wall < until + kMeantIt;
   until = clock_.wall + (again ? options_.step_by_step_again : options_.step_by_step_first);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Ceilings: what a host bears, learned and tried again now and then. All of it is kept in destdb (destdb::Facts).
+/// Ceilings: what a host accepts, learned and tried again now and then. All of it is kept in destdb (destdb::Facts).
 ///
 /// - Messages on one connection. A peer that has closed twice in a row after the same number of messages is believed:
 ///   later connections are closed by us before that. After ceiling_time one connection may carry twice as many.
@@ -26,11 +26,11 @@ class Ceilings {
 
   /// How many messages a connection opened now may carry; 0: any number.
   std::uint64_t quota_of(Destination& d) const;
-  /// The peer closed a connection by itself after so many.
+  /// The peer closed a connection by itself after so many messages.
   void learn_quota(Destination& d, std::uint64_t done) const;
-  /// One more was done on the connection.
+  /// One more message was done on the connection.
   void carried_one_more(Connection& c) const;
-  /// A job was handed to the connection: one that has had all the messages its peer takes is noted.
+  /// A job was handed to the connection: a connection that has had all the messages that its peer takes is noted.
   void handed(const Connection& c) {
     if (c.spent()) spent_.push_back(c.number);
   }
@@ -38,17 +38,17 @@ class Ceilings {
   /// One of those noted, to be closed by us; it may have gone meanwhile. nullopt: there is none.
   std::optional<ConnectionNumber> take_spent();
 
-  /// How many connections it was found to bear; 0: any number. Past its time, one more.
+  /// How many connections the host was found to accept; 0: any number. After ceiling_time one more.
   std::uint32_t connections(const Destination& d) const;
-  /// It refused a connection beside those that it has.
+  /// The host refused a connection beside those that it has.
   void refused_one_more(Destination& d) const;
-  /// It has accepted so many.
+  /// The host has accepted so many connections.
   void bears(Destination& d, std::uint32_t in_use) const;
 
   /// TLS with it broke, or it broke under pipelining.
   void learn_clear_text(Destination& d) const;
   void learn_step_by_step(Destination& d) const;
-  /// A password is never sent where the administrator counted on TLS, so with credentials it is not left out.
+  /// A password is never sent where the administrator counted on TLS: with credentials TLS is not left out.
   static bool may_go_clear(const Destination& d) {
     return d.address.tls.level == ipc::TlsLevel::may && d.address.credentials.empty();
   }

@@ -18,7 +18,7 @@ Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::
   const auto& level = cluster.levels[index];
   const microseconds best = level.size() > 1 ? speed_.best_of(level) : microseconds(0);
   if (best.count() > 0) {
-    // First without those that are much slower; they get what the others have no room for.
+    // First without the hosts that are much slower; they get what the others have no room for.
     Chosen chosen = choose(cluster, index, concurrency, alone, behind, best);
     if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty()) return chosen;
   }
@@ -81,7 +81,7 @@ Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::
   }
   out.rule = Choice::wait;
   if (out.waits == Waits::limits && !alone) {
-    // A ride would bind it to one connection; it waits for whichever has room first, if none has it now.
+    // A ride would bind the job to one connection; it waits for the first connection with room if there is none now.
     out.connection = with_room(level);
     if (out.connection != nullptr) out.rule = Choice::ride;
   } else if (newest != nullptr) {
@@ -108,7 +108,7 @@ Connection* Chooser::with_room(const Level& level) const {
 }
 
 Connection* Chooser::pick_ride(const Level& level, const Connection& newest) {
-  // The first, most recent first, with fewer jobs than the newest; else the newest.
+  // The most recent connection with fewer jobs than the newest; else the newest.
   const Connection* best = &newest;
   bool found = false;
   for (const auto& member : level) {

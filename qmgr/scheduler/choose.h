@@ -26,24 +26,24 @@ class Chooser {
     Connection* connection = nullptr;      // room, idle, ride
     std::vector<Destination*> candidates;  // for a new connection: one of them
     Waits waits = Waits::worker;           // if the rule is to wait
-    // And there is something, but others would be done sooner, with so many jobs in so long; 0: there is nothing.
+    // There is a connection, but others would be done sooner, with so many jobs in so long; 0: there is none.
     std::size_t others_can = 0;
     microseconds others_take{0};
   };
-  /// Of one level of the cluster. concurrency: workers that the party holds. alone: for the job that runs alone, which
-  /// the limits that keep the peace do not hold up. behind: jobs that come as soon as it is not in their way.
+  /// The choice on one level of the cluster. concurrency: workers that the party holds. alone: for the job that runs
+  /// alone, which limits of fairness do not hold up. behind: jobs that come as soon as this one is out of their way.
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, std::size_t behind) const;
 
  private:
   using Level = std::vector<std::unique_ptr<Member>>;
-  /// best: destinations that are slow beside it are left out; 0: none is.
+  /// best: destinations that are slow beside it are left out; 0: none is left out.
   Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, std::size_t behind,
                 microseconds best) const;
   /// The one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
   Connection* with_room(const Level& level) const;
   static Connection* pick_ride(const Level& level, const Connection& newest);
   void pick_new(const Level& level, microseconds best, bool may_probe, std::size_t behind, Chosen& into) const;
-  /// Of destinations that a connection may be opened to, those go of which others would have the job done sooner.
+  /// Removes destinations from the candidates for a new connection if others would have the job done sooner.
   void drop_later(const Level& level, std::size_t behind, std::vector<Destination*>& those, Chosen& into) const;
   const Options& options_;
   const BackOff& back_off_;

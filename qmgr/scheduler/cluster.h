@@ -24,14 +24,14 @@ struct Cluster;
 struct Group;
 struct Gate;
 
-/// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
+/// The fingerprint of a look-up's answer, whatever the order within its levels; with a key that is known here alone.
 struct Fingerprint {
   std::uint64_t low = 0, high = 0;
   bool operator==(const Fingerprint&) const = default;
 };
 
-/// What has this fingerprint, found by its low half or, if others have that too, by one of the numbers that follow.
-/// number: in: anything; out: what it is found by, or what is free.
+/// Finds the object with this fingerprint by its low half or, if others have that too, by one of the numbers that
+/// follow. number: in: anything; out: the number that it is found by, or a free one.
 template <class T>
 T* find_by(const NumberTable<T>& table, const Fingerprint& f, std::uint64_t& number) {
   number = f.low;
@@ -68,7 +68,7 @@ struct Cluster {
   Node<Cluster> left{this};      // in Pool: one that was awake went; others may have what it did not take
   std::size_t pooled = 0;
   SteadyTime look_at = kNever;  // when one of `full` looks again, whatever happens; in Pool until then
-  std::size_t others_can = 0;   // jobs that were left to connections which would be done with so many; 0: none were
+  std::size_t others_can = 0;   // jobs that were left to connections that can do so many; 0: none were
   std::size_t references = 0;
   Node<Cluster> crowded{this};  // in Shares while more than share_limit messages wait here
 };

@@ -1,4 +1,4 @@
-/// The scheduler over the destination database, whose collector goes round: what it forgets is forgotten here too.
+/// The scheduler over the destination database with its collector at work: what it forgets is forgotten here too.
 #include <boost/test/unit_test.hpp>
 
 #include <map>

@@ -63,7 +63,7 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
                              who, of_rule(*rule, words)));
     return ComplaintVerdict{rule->cls, false};
   }
-  // At a close with nothing in hand nobody knows whose mail it was; where it was somebody's, its result told it.
+  // At a close with nothing in hand the sender is not known; where there was one, the result of its mail said so.
   if (shaping::of_domain(rule->scope) && sender == nullptr) return std::nullopt;
   const std::optional<seconds> stated = mail::stated_delay(reply.words);
   const std::optional<seconds> pause = stated ? stated : rule->pause;
@@ -125,7 +125,7 @@ void Shaping::complained_of_rate(Gate& g, const Rule& rule, std::string_view wor
   g.rose = clock_.now;
   g.since_rise = 0;
   if (g.waiting > 0) set_waking(g);
-  if (resting) return;  // of what was under way: it is told already
+  if (resting) return;  // of what was under way: it is reported already
   const auto rest = std::chrono::ceil<seconds>(g.learned.held_until - clock_.wall);
   if (slows)
     tell(false, fmt::format("shaping: {} rests for {} s, then gets {}{}: {}", shown(g), rest.count(),
@@ -137,8 +137,8 @@ void Shaping::complained_of_rate(Gate& g, const Rule& rule, std::string_view wor
 }
 
 bool Shaping::of_one_that_left(Group& g) const {
-  // The receiver may count a connection that we have closed when the next one comes. Once in a while: those that end
-  // after each message would excuse everything.
+  // The receiver may still count a connection that we have closed when the next one comes. This excuses once in a
+  // while: connections that end after each message would excuse everything.
   constexpr seconds kLeaves{2}, kTogether{1}, kAgain{60};
   if (g.left == SteadyTime{} || clock_.now - g.left > kLeaves) return false;
   if (g.excused != SteadyTime{} && clock_.now - g.excused < kAgain) return clock_.now - g.excused <= kTogether;
@@ -156,7 +156,7 @@ void Shaping::complained_of_connections(const Cluster& c, Destination& from, std
   shaping::Learned& l = g.learned;
   const std::uint32_t has = std::max(from.provider->holding, 1U);
   if (l.connections > 0 && has <= l.connections && of_one_that_left(*from.provider)) return;
-  // Those that were being opened at the same time are refused for the same reason.
+  // Connections that were being opened at the same time are refused for the same reason.
   if (l.connections == 0 || clock_.wall >= l.connections_until || has <= l.connections) {
     const std::uint32_t bears = l.connections > 0 && has > l.connections ? l.connections : std::max(1U, has - 1);
     if (bears != l.connections)

@@ -15,7 +15,7 @@
 
 namespace pen::qmgr::scheduler {
 
-/// A job that waits behind another one for so long, without a result, may be done sooner elsewhere.
+/// A job that waits so long behind another one without a result may be done sooner elsewhere.
 inline constexpr seconds kStuckPatience{1};
 
 struct Connection {
@@ -24,7 +24,7 @@ struct Connection {
   Destination* destination = nullptr;
   State state = State::opening;
   std::uint32_t window = 1;       // jobs that its program takes at once
-  microseconds round_trip{0};     // of the handshake: somebody nearer than the peer may have answered
+  microseconds round_trip{0};     // of the handshake: a proxy nearer than the peer may have answered
   SteadyTime last_done = kNever;  // the last result came; kNever: none has
   SteadyTime flow_begun{};        // its flow was dry before: when the first job of it was begun
   std::uint32_t in_flow = 0;      // results since then
@@ -41,7 +41,7 @@ struct Connection {
   std::uint64_t quota = 0;   // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
   List<ConnectionShare> round;
-  std::vector<std::pair<Tenant*, std::uint32_t>> tenants;  // that have jobs on it, and of how many parties
+  std::vector<std::pair<Tenant*, std::uint32_t>> tenants;  // those with jobs on it, and of how many parties
   bool from_pool = true;                                   // where its last job came from, if there was a choice
   bool close_sent = false;
   bool asks = false;     // for a lease of its session class

@@ -154,7 +154,7 @@ void Model::hand_out(Connection& c) {
     return;
   }
   while (windows.may_take(c)) {
-    // What rode along takes turns with what waits in the pool, and in either the messages do.
+    // Jobs that rode along take turns with those in the pool, and messages take turns in either.
     Job* next = nullptr;
     if (c.waiting == 0 || (c.from_pool = !c.from_pool)) next = pull(c);
     if (next == nullptr && c.waiting == 0) next = steal(c);
@@ -209,8 +209,8 @@ void Model::wait_from_now(Connection& c) {
   c.destination->transport->waits.push_back(c.in_waits);
 }
 
-/// A job was put behind another that would take moments, and takes long: a mailbox is locked, a peer hangs. No result
-/// comes that would have somebody else look for it.
+/// A job was put behind another that should take moments, but takes long: a mailbox is locked, a peer hangs. No result
+/// comes that would make another connection look for it.
 void Model::free_from_stuck(Transport& t) {
   while (Connection* c = t.waits.front()) {
     if (c->waits_since + kStuckPatience > clock.now) return;
@@ -239,7 +239,7 @@ void Model::takes_no_more(Connection& c) {
 }
 
 void Model::retire(Connection& c) {
-  // Takes no more jobs; those that were not begun go elsewhere; closes when those in hand are done.
+  // The connection takes no more jobs; those that were not begun go elsewhere; it closes when those in hand are done.
   if (c.state == Connection::State::retiring) return;
   unset_idle(c);
   probes.end(c);
@@ -317,8 +317,8 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
   // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
   const bool broken_tls = trouble == Trouble::tls && Ceilings::may_go_clear(d);
   if (broken_tls) ceilings.learn_clear_text(d);
-  // After deliveries a close is its right, unless it says when to come back. Within the first transaction it may have
-  // been the message's fault: then the host has failed when the next one went the same way.
+  // After deliveries the peer has a right to close, unless it says when to come back. Within the first transaction it
+  // may have been the message's fault: then the host has failed when the next one went the same way.
   const bool served_nothing = cut_short ? served == 0 && host_order.breaks_again(d) : done == 0 && had_work;
   const bool failure =
       was_opened ? trouble != Trouble::none && !broken_tls &&

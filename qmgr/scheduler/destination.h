@@ -1,6 +1,6 @@
 #pragma once
-/// A destination: a host at an address, or what else a delivery program connects to, with what destdb knows of it and
-/// what was learned since. Equal keys are one destination (ipc::Destination::key()).
+/// A destination: a host at an address, or anything else that a delivery program connects to, with what destdb knows of
+/// it and what was learned since. Equal keys are one destination (ipc::Destination::key()).
 ///
 /// Owned:    by Routes, while a cluster or connection refers to it or its rate delay lasts.
 /// Changed:  facts by back_off.h, ceilings.h, host_order.h, speed.h and paying.h; connections by connections.cc; yield
@@ -24,7 +24,7 @@ struct Group;
 
 inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
 
-/// What so many connections to a destination bring (paying.h).
+/// How many messages per second so many connections to a destination bring (paying.h).
 struct Yield {
   SteadyTime since{};             // of the measure under way
   std::uint32_t connections = 0;  // busy since then
@@ -49,19 +49,19 @@ struct Destination {
   std::uint32_t holding = 0;             // connections not yet closed, those that take no more jobs included
   std::size_t waiting = 0;               // jobs on their backlogs that were not handed out
   std::uint32_t handed = 0;              // jobs in hand
-  // Of late (speed.h): how long a job took that found its connection's flow dry, what of that was the path's, and
-  // whether two results of a flow have told the one from the other.
+  // Of late (speed.h): how long a job took that found its connection's flow dry, how much of that was the path's,
+  // and whether two results of a flow have separated these two times.
   microseconds dry_time{0}, path{0};
   bool told_apart = false;
   std::uint32_t window = 0;  // of the connection that was opened last; 0: none was
   Yield yield;
-  std::uint32_t allowance = 0;            // connections that it may have by what it has taken so far; 0: no matter
+  std::uint32_t allowance = 0;            // connections that it may have by what it has taken so far; 0: any number
   std::uint32_t most_lately = 0;          // connections open at once, as limits.h remembers it
   WallTime most_until{};                  // and for how long
   std::uint32_t elsewhere = 0;            // connections of other hosts
   SteadyTime heard_until{};               // until when that is taken for true
-  SteadyTime refused_until{};             // others had the last one
-  bool denied = false;                    // and Scheduler::look_again() will tell when it is worth a try
+  SteadyTime refused_until{};             // until then: other hosts had its last connection
+  bool denied = false;                    // and Scheduler::look_again() will say when a try is worth while
   SteadyTime paused_until{};              // rate delay; in RateDelay until then
   SessionClass* session_class = nullptr;  // nullptr: connections need no lease
   Node<Destination> in_class_line{this};

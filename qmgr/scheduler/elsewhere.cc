@@ -1,5 +1,5 @@
-/// The connections of other hosts of a cluster, and what these hosts know: what comes from outside into the choice of a
-/// connection. Without a cluster nothing of it is ever heard, and everything here is idle.
+/// The connections of other hosts of a cluster, and what these hosts know: the part of the choice of a connection that
+/// comes from outside. Without a cluster none of it is ever heard, and everything here is idle.
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr {

@@ -39,7 +39,8 @@ struct Envelopes {
     l.workers = kWorkers;
     return l;
   }
-  /// 47 % each, as far as whoever has more has none taken away while workers are free: he keeps 50, the other has 45.
+  /// 47 % each; but workers are not taken from the message with more while others are free: it keeps 50, the other
+  /// has 45.
   static void settled(std::map<MessageNumber, std::uint32_t>& workers) {
     for (const MessageNumber number : {1U, 2U}) {
       BOOST_TEST_REQUIRE(workers[number] >= 100U);

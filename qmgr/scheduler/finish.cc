@@ -8,17 +8,17 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-// Hosts that are quicker are filled by the dozen, whoever else is there.
+// Hosts that are quicker are filled by the dozen, whatever others there are.
 constexpr milliseconds kQuick{20};
 // Differences below this, or a 32nd, are noise.
 constexpr milliseconds kNoise{5};
 constexpr int kNoiseShare = 32;
-// A worker goes where it does so many times as much: another connection, and the peer begins anew.
+// A worker moves only where it does so many times as much: it costs another connection, and the peer begins anew.
 constexpr double kWorthMoving = 2;
 }  // namespace
 
 microseconds Finish::free_in(const Connection& c, microseconds each) const {
-  // Who is late is taken to need as long again.
+  // A connection that is late is taken to need as long again.
   const auto until = [this](SteadyTime t) {
     return std::chrono::abs(std::chrono::duration_cast<microseconds>(t - clock_.now));
   };
@@ -50,10 +50,10 @@ std::size_t Finish::by_others(const std::vector<std::unique_ptr<Member>>& level,
   for (const auto& m : level) {
     const Destination& d = *m->destination;
     const microseconds each = speed_.expected_pace(d);
-    // What keeps a pace, or holds its share, may not take it.
+    // A destination that keeps a pace, or holds its share, may not take it.
     if (each > end || back_off_.dead(d) || RateDelay::keeps_pace(d) || shares_.holds_its_share(d)) continue;
     if (each.count() == 0) {
-      // Nobody knows: rather one for each than two for who has something in hand.
+      // Not known: rather one for each than two for a connection with something in hand.
       if (without != nullptr && !without->handed.empty()) could += d.connections.size();
       continue;
     }
@@ -81,7 +81,7 @@ std::size_t Finish::by_new_ones(const Destination& d, microseconds end) const {
   const std::uint32_t now = std::min(limit - std::min(limit, d.holding), free);
   free -= now;
   std::size_t could = now * does(microseconds(0));
-  // One more with each result.
+  // One connection more with each result.
   std::uint32_t later =
       std::min(limits_.connections_in_time(d) - std::min(limits_.connections_in_time(d), limit), free);
   for (const Connection* c : d.connections) {
@@ -116,7 +116,7 @@ Destination* Finish::worker_is_better_at(const Connection& c) const {
       per_us += static_cast<double>(m->destination->connections.size()) / static_cast<double>(its.count());
   }
   if (per_us == 0 || cluster.pooled + c.waiting == 0) return nullptr;
-  // What either would do until all that waits is done.
+  // What either host would do until all that waits is done.
   const double time = static_cast<double>(number) / per_us;
   double most = kWorthMoving * time / static_cast<double>(each.count());
   Destination* best = nullptr;
@@ -143,7 +143,7 @@ bool Finish::leaves_to_others(const Connection& c, const Cluster& cluster, std::
   const std::size_t number = cluster.pooled + c.waiting + further;
   if (number == 0) return false;
   const microseconds end = ends_in(c) - each * static_cast<std::int64_t>(c.waiting);
-  // Who has something in hand leaves it to new connections too: those that wait will open them.
+  // A connection with something in hand leaves it to new connections too: jobs that wait will open them.
   const bool to_new_ones = !c.handed.empty() && c.destination->transport->free() > 0;
   std::vector<Destination*> openable;
   // First without looking at each connection.

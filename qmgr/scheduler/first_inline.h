@@ -1,5 +1,5 @@
 #pragma once
-/// A map from pointers whose first entry lies within its owner: most messages have one job, which waits for one cluster
+/// A map from pointers with the first entry inside its owner: most messages have one job, which waits for one cluster
 /// and goes down one connection. Further entries are in a hash table, made when it is wanted.
 ///
 /// Values stay where they are until they are erased. No iteration: the order would be that of addresses.

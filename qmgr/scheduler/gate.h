@@ -1,5 +1,5 @@
 #pragma once
-/// Gates: what a job has to pass before it looks for a connection, so that what receivers bear is not exceeded.
+/// Gates: what a job has to pass before it looks for a connection, so that mail stays within what receivers accept.
 ///
 /// A gate holds for what it was made for: a provider or the hosts of a route, for one source address or one sender's
 /// domain where a complaint named that, or what the administrator has limited. A job passes all of its gates at once,
@@ -54,13 +54,14 @@ class Minute {
   std::int64_t slot_ = 0;
 };
 
-/// When those come back that were put off. A message can wait for a few times only, each twice the one before (the
-/// retry logs of the queue), so more than one time's need is asked back for each: else nobody would be there at some.
+/// When messages that were put off come back. A message can wait for a few times only, each twice the one before (the
+/// retry logs of the queue), so more than one time's need is asked back for each: else some times would have no
+/// messages.
 class Returns {
  public:
   static constexpr std::uint64_t kTimesNeeded = 3;
-  /// How long one more waits: step, or twice that and so on, most at most. Not before: as nearly as possible.
-  /// needed(wait): how many pass within a step by then.
+  /// How long one more message waits: step, or twice that and so on, most at most. Not before: as nearly as possible.
+  /// needed(wait): how many messages pass within a step by then.
   template <class Needed>
   seconds add(SteadyTime now, SteadyTime not_before, seconds step, seconds most, Needed&& needed) {
     step = std::max(step, seconds(1));
@@ -106,8 +107,8 @@ struct Gate {
   List<GateShare> round;
   std::unordered_map<Party*, std::unique_ptr<GateShare>> shares;
   SteadyTime wakes = kNever;  // among those that Shaping looks at then
-  bool dirty = false;         // among those that may let somebody through now
-  std::string shared_key;     // in a cluster: what its hosts know it by; empty: the gate is this host's own
+  bool dirty = false;         // among those that may let a job through now
+  std::string shared_key;     // in a cluster: the name that its hosts know it by; empty: the gate is this host's own
   SteadyTime listened{};      // when it was last asked what the others learned of it
 
   bool limits() const { return bucket.rate().limits() || held_until != SteadyTime{} || deliveries() > 0; }
@@ -119,13 +120,13 @@ struct Group {
   std::string name;
   const shaping::Provider* provider = nullptr;
   std::size_t references = 0;  // clusters
-  Gate all;                    // whatever source mail leaves from
+  Gate all;                    // for all sources that mail leaves from
   std::vector<std::unique_ptr<Gate>> sources;
   std::vector<std::unique_ptr<Gate>> transports;  // <transport>_destination_rate_limit
   SteadyTime judged{};                            // when its limits were asked for
   std::uint32_t holding = 0;                      // connections to hosts of the provider
   SteadyTime left{};                              // when one of them was last closed by us
-  SteadyTime excused{};                           // when a complaint was taken for one of such
+  SteadyTime excused{};                           // when a complaint was taken for one about such a connection
   List<Destination> hosts;                        // of the provider
 };
 
@@ -133,10 +134,10 @@ struct Group {
 struct Flow {
   Group* group = nullptr;
   Minute delivered;
-  std::unique_ptr<Gate> gate;  // nullptr: nobody complained of it
+  std::unique_ptr<Gate> gate;  // nullptr: there was no complaint of it
 };
 
-/// Whose mail it is, as far as receivers tell senders apart.
+/// The sender of mail, as far as receivers tell senders apart.
 struct Sender {
   std::string domain;
   std::size_t messages = 0;

@@ -7,9 +7,9 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-/// So many transactions in a row: one may have been the message's fault.
+/// So many transactions in a row must fail: one may have been the message's fault.
 constexpr std::uint32_t kTakesNothing = 2;
-/// After that a host may have another mind about several domains.
+/// After that a host may have changed its mind about several domains.
 constexpr std::chrono::hours kOneDomain{24};
 }  // namespace
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Hosts that are asked after the others of their route, because they took nothing lately, and hosts that take
-/// recipients of one domain in a transaction. Both are facts of a destination; here is until when there may be any, so
-/// that nearly always nobody looks.
+/// recipients of one domain in a transaction. Both are facts of a destination; here is until when any destination may
+/// have them, so that facts are seldom looked at.
 ///
 /// Use:     took_nothing() or took_something() with a result; asked_last() when a job is formed (Routes::in_order).
 #include "qmgr/scheduler/back_off.h"
@@ -14,19 +14,20 @@ class HostOrder {
  public:
   HostOrder(const Options& options, const Clock& clock, const BackOff& back_off, const Memory& memory)
       : options_(options), clock_(clock), back_off_(back_off), memory_(memory) {}
-  /// It took nothing of a transaction.
+  /// The destination took nothing of a transaction.
   void took_nothing(Destination& d);
   void took_something(Destination& d) const;
-  /// Nothing was served since it broke off a transaction, and it did so again; none of its connections works.
+  /// The destination has served nothing since it broke off a transaction, and has done so again; none of its
+  /// connections works.
   bool breaks_again(const Destination& d) const;
   bool asked_last(const Destination& d) const {
     return d.facts.asked_last_until > clock_.wall && !back_off_.forgiven(d);
   }
-  /// Some destination may be asked last.
+  /// Whether some destination may be asked last.
   bool any_last() const { return clock_.wall < takes_nothing_until_; }
-  /// It takes recipients of one domain in a transaction, for a day.
+  /// The destination takes recipients of only one domain in a transaction, for a day.
   void takes_one_domain(Destination& d);
-  /// One of the cluster's does.
+  /// Whether a destination of the cluster does.
   bool one_domain(const Cluster& c) const;
   /// asked_last_until or one_domain_until has changed.
   void note(const Destination& d);

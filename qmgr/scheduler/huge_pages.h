@@ -2,7 +2,7 @@
 /// Memory for what a million messages and jobs live in: zeroed, in units of 2 MiB, each one huge page where the system
 /// grants it.
 ///
-/// Why:     on pages of 4 KiB each visit to a message that nobody touched lately also walks the page tables, which
+/// Why:     on pages of 4 KiB each visit to a message that was not touched lately also walks the page tables, which
 ///          costs as much as the visit.
 /// Memory:  the amount is the caller's to bound; throws std::bad_alloc. Pages are taken when they are touched.
 #include <sys/mman.h>

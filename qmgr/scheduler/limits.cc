@@ -31,7 +31,7 @@ void Limits::note_use(Destination& d) const {
 bool Limits::full(const Destination& d) const {
   const std::uint32_t limit = connections(d);
   if (d.holding >= limit || clock_.now < d.refused_until || shaping_.full(d)) return true;
-  // What was heard of other hosts a while ago keeps nobody from asking.
+  // What was heard of other hosts a while ago does not keep this host from asking.
   return d.elsewhere > 0 && clock_.now < d.heard_until && d.holding + d.elsewhere >= limit;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Limits: how many connections a destination may have, by its transport, by what it was found to bear, by what pays,
-/// and by what other hosts of a cluster have of it.
+/// Limits: how many connections a destination may have, by its transport, by what it was found to accept, by what pays,
+/// and by what other hosts of a cluster have open to it.
 #include "qmgr/scheduler/back_off.h"
 #include "qmgr/scheduler/ceilings.h"
 #include "qmgr/scheduler/rate_delay.h"
@@ -29,15 +29,15 @@ class Limits {
   /// A first connection to it begins, while there is none: it may have as many as initial_destination_concurrency, or
   /// half of those that it had lately, and one more with each job done.
   void begin(Destination& d) const { d.allowance = allowed_at_first(d); }
-  /// A connection to it is open now, or one will be no more: what it had lately.
+  /// A connection to it is open now, or is about to end: notes how many it had lately.
   void note_use(Destination& d) const;
-  /// What that comes to if it bears one connection more with each job.
+  /// The number that results if each job allows one connection more.
   std::uint32_t connections_in_time(const Destination& d) const;
-  /// It has as many connections as it bears, those of other hosts counted.
+  /// Whether it has as many connections as it accepts, those of other hosts included.
   bool full(const Destination& d) const;
-  /// It works, and neither limits nor a pause keep a connection to it from being opened now.
+  /// Whether it works, and neither limits nor a pause keep a connection to it from being opened now.
   bool may_open(const Destination& d) const { return !full(d) && works(d); }
-  /// The same, or only that it has as many as it may have until the next result comes.
+  /// The same, or it has only as many as it may have until the next result comes.
   bool may_open_soon(const Destination& d) const {
     return works(d) && (!full(d) || (d.allowance > 0 && d.holding < connections_in_time(d) && !shaping_.full(d) &&
                                      clock_.now >= d.refused_until && d.elsewhere == 0));

@@ -10,8 +10,8 @@
 ///          Connection   points to its Destination
 /// Parts:   each has a header, state of its own and references to those that it asks. A part moves no job: what follows
 ///          from its answers is done here.
-/// Files:   routing.cc, place.cc (schedule), pump.cc (who takes from the pool), connections.cc, alone.cc, next_host.cc,
-///          suspend.cc, leases.cc, elsewhere.cc, inspect.cc.
+/// Files:   routing.cc, place.cc (schedule), pump.cc (what takes from the pool), connections.cc, alone.cc,
+///          next_host.cc, suspend.cc, leases.cc, elsewhere.cc, inspect.cc.
 #include <deque>
 #include <memory>
 #include <string>
@@ -43,7 +43,7 @@ struct Model {
     PEN_CHECK(m != nullptr, "an event for a message that is not here");
     return *m;
   }
-  /// The tenant holds less, or weighs more: where it stood aside it is looked at.
+  /// The tenant holds less, or weighs more: lines where it stood aside are looked at.
   void may_have_more(Tenant& tenant);
   void wants_routes(Message& m);
   void routing_ended(Message& m);
@@ -51,7 +51,7 @@ struct Model {
   /// The route set of an answer, with what the rule says of it by now.
   RouteSet& route_set(const ipc::route::Resolved& answer);
   void reroute(Job& j);
-  /// Others wait in the cluster already, for a worker, for limits or for connections that they were left to: who comes
+  /// Others wait in the cluster already, for a worker, for limits or for connections that they were left to: a new job
   /// stands behind them. There is nothing to look for, and looking walks over every connection; whichever has room
   /// takes from the pool.
   static bool stands_behind(const Cluster& c) {
@@ -68,7 +68,7 @@ struct Model {
   // --- connections ---
   void hand_out(Connection& c);
   void set_idle(Connection& c);
-  /// Jobs of its backlog that had better have another connection look for one.
+  /// Jobs of its backlog that would be better off on another connection look for one.
   void spread(Connection& c);
   /// It closes, and its worker takes the next job there.
   void move_worker(Connection& c, Destination& to);
@@ -79,18 +79,18 @@ struct Model {
   void erase(Connection& c);
   /// erase(), of one that we have closed.
   void left(Connection& c);
-  /// Takes the jobs that wait on it, which are to be scheduled again.
+  /// Takes the waiting jobs off it; they are to be scheduled again.
   std::vector<Job*> take_waiting(Connection& c);
   void session_refused(Connection& c);
   bool close_idle_of(SessionClass& c);
 
   // --- destinations ---
-  /// It may bear a connection more: the next of those that wait for that looks for itself.
+  /// The destination may accept a connection more: the next job that waits for that looks for itself.
   void unblock(Destination& d);
   void unblock(Group& provider);
-  /// It may have a connection more: what was left to others (pool.h) is looked at again as well.
+  /// The destination may have a connection more: what was left to others (pool.h) is looked at again as well.
   void limit_rose(Destination& d);
-  /// It works, if it did not before: what waits for a probe waits for it.
+  /// The destination works now: jobs that waited for a probe wait for a connection to it.
   void proven(Destination& d);
   /// After a failure: jobs that have no working destination left are deferred, others look again.
   void recheck(Destination& d);
@@ -147,8 +147,8 @@ struct Model {
   void pump_routing();
   void end_joining(Job& j);  // no recipient joins it any more
   void formed(Job& j);
-  /// What recipients of a message share a job by: the route set, or the cluster where next hops may differ. Those with
-  /// a rewritten sender share none with others.
+  /// The key by which recipients of a message share a job: the route set, or the cluster where next hops may differ.
+  /// Those with a rewritten sender share none with others.
   const void* join_key(const Message& m, const RouteSet& r, bool rewritten) const;
 
   // place.cc
@@ -157,16 +157,16 @@ struct Model {
   void defer_dead(Job& j);
 
   // gates.cc
-  /// It has passed its gates, and looks for a connection. False: it waits, or was put off.
+  /// The job has passed its gates, and looks for a connection. False: it waits, or was put off.
   bool pass_gates(Job& j);
-  /// It is before a gate, or counted by some, no more.
+  /// The job is no longer before a gate, nor counted by one.
   void leave_gates(Job& j);
-  /// One of its gates does not let it begin now: it goes back there.
+  /// One of the job's gates does not let it begin now: the job goes back there.
   bool sent_back(Job& j);
   void begin_at_gates(Job& j);
   void ended_at_gates(Job& j);
   void open_gates();
-  /// A peer closes with a reply, which may complain of something: of whose mail is next on the connection.
+  /// A peer closes with a reply, which may complain of something: of the sender with the next mail on the connection.
   void complained_at_close(Connection& c, const mail::DeliveryStatus& status);
   void wait_at(Gate& g, Job& j, bool at_front);
 
@@ -176,7 +176,7 @@ struct Model {
   void schedule_gone_on();
 
   // suspend.cc
-  /// Asks the rule again of the route and its destinations when its word is old; acts on what changed.
+  /// Asks the rule again about the route and its destinations when its answer is old; acts on what changed.
   void judge_again(RouteSet& r);
 
   // pump.cc
@@ -188,9 +188,9 @@ struct Model {
   /// The job that it took into its backlog; nullptr: there is none for it.
   Job* pull(Connection& c);
   Job* steal(Connection& c);
-  /// What is still being opened, and has nothing left to do because others took it, closes.
+  /// Closes connections that are still being opened and have nothing left to do because others took it.
   void give_up_empty();
-  /// A shared party that had a turn comes after all that wait: as one message that came now.
+  /// A shared party that had a turn goes behind all that wait: as a message that came now.
   template <class T>
   void to_the_end(TenantQueue<T>& queue, typename TenantQueue<T>::Entry& entry) {
     queue.remove(entry);
@@ -209,7 +209,7 @@ struct Model {
   void free_from_stuck(Transport& t);
   void send_close(Connection& c);
   void concurrency_changed(Party& p, int by);
-  /// So many parties of the tenant more have jobs on it.
+  /// So many more parties of the tenant have jobs on the connection.
   void tenant_on(Connection& c, Tenant* tenant, int parties);
   void retire_spent();
   void end_pauses();
@@ -218,24 +218,24 @@ struct Model {
 
   // leases.cc
   void serve_classes();
-  /// The destinations of a level that only their class keeps from another connection stand in line.
+  /// Puts in line the destinations of a level that only their class keeps from another connection.
   void wait_for_session(const std::vector<std::unique_ptr<Member>>& level);
-  /// Jobs wait that could not get a connection to it.
+  /// Whether jobs wait that could not get a connection to it.
   bool wants_more(const Destination& d) const;
 
   // alone.cc
   /// The next job that is to run alone begins if nothing is in hand; the one that has begun looks again for a
   /// connection.
   void run_alone(Transport& t);
-  /// Closes a connection for it; with nothing else in hand each may go. False: none is left.
+  /// Closes a connection for the job that runs alone; with nothing else in hand any may go. False: none is left.
   bool make_room_for_solo(Transport& t);
-  /// The connections that hold the leases it wants close: none of them may do anything until it ran.
+  /// Closes the connections that hold the leases it wants: none of them may do anything until it ran.
   void free_leases_for(const Job& solo);
-  /// Defers it when its patience has ended and it has no connection that it may use.
+  /// Defers it when its time has ended and it has no connection that it may use.
   void give_up_solo(Transport& t);
   /// A job that ran alone, or was to, has gone.
   void alone_ended(Transport& t);
-  /// What lies ready on connections since the last of them ended is handed out.
+  /// Hands out what lies ready on connections since the last such job ended.
   void resume(Transport& t);
 
   std::uint64_t next_connection_ = 1;

@@ -1,7 +1,7 @@
-/// Does anything wait that had better not? What the worlds of the tests ask at each step.
+/// Does anything wait needlessly? The worlds of the tests ask this at each step.
 ///
-/// It reckons in another way than the choice of a connection does, so that a fault there shows here: what waits in a
-/// pool against the messages per second of the connections that there are.
+/// It is computed in another way than the choice of a connection, so that a fault there shows here: what waits in a
+/// pool is compared with the messages per second of the connections that exist.
 #include <algorithm>
 
 #include "lib/base/check.h"
@@ -60,12 +60,12 @@ std::string needless_wait(const Model& model, const Cluster& c) {
     const Destination& d = *m->destination;
     if (d.connections.empty()) continue;
     const microseconds each = model.speed.expected_pace(d);
-    if (each.count() == 0) return {};  // nobody knows how long it takes
+    if (each.count() == 0) return {};  // it is not known how long it takes
     connections += d.connections.size();
     per_us += static_cast<double>(d.connections.size()) / static_cast<double>(each.count());
   }
   const double wait = per_us > 0 ? static_cast<double>(c.pooled) / per_us : 1e12;
-  // Both are reckoned from measures that change between the choice and this look at it.
+  // Both come from measures that change between the choice and this look at it.
   if (wait <= static_cast<double>(opening.count()) * (1 + kDrift)) return {};
   return std::to_string(c.pooled) + " jobs wait " + std::to_string(static_cast<std::uint64_t>(wait / 1000)) +
          " ms for " + std::to_string(connections) + " connections, and a further one would have done a job in " +

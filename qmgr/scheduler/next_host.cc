@@ -1,7 +1,7 @@
 /// The next host of a route, in the same round (RFC 5321 section 5.1): what one host did not take now is offered to the
 /// others, and hosts that took nothing lately are asked after the others (host_order.h).
 ///
-/// Either is another route set: one without the hosts that a job was refused by, one in which hosts that take nothing
+/// Either is another route set: one without the hosts that refused the job, or one in which hosts that take nothing
 /// stand on a last level of their own. So a job has just the hosts that it may go to, and nothing else here asks about
 /// the past.
 #include <algorithm>
@@ -65,7 +65,7 @@ void Model::split_domains(Job& j, const Ordinals& ordinals, const mail::Delivery
     return;
   }
   if (j.isolated) m.isolated = true;
-  m.one_domain = true;  // whatever is forgotten of the host: it comes here once
+  m.one_domain = true;  // even if the host's facts are forgotten: it comes here once
   for (const std::uint32_t ordinal : ordinals) m.unrouted.push_back(ordinal);
   wants_routes(m);
 }

@@ -3,8 +3,8 @@
 ///
 /// Numbers that follow each other lie together, so that messages that come, or go, in order find their entries in the
 /// cache. No entry is allocated; at most half of the table is in use, and it never shrinks.
-/// Use:     for any numbers; the table does not own what they stand for. There is no iterator: nobody may walk over all
-///          messages.
+/// Use:     for any numbers; the table does not own what they stand for. There is no iterator: no code may walk over
+///          all messages.
 #include <cstdint>
 #include <utility>
 
@@ -27,7 +27,7 @@ class NumberTable {
       if (e.object == nullptr || e.number == number) return e.object;
     }
   }
-  /// It will be asked for soon: its place comes into the cache meanwhile.
+  /// The number will be looked up soon: its place comes into the cache meanwhile.
   void prefetch(std::uint64_t number) const { __builtin_prefetch(&entries_[home(number)]); }
   /// The number must not be in the table.
   void insert(std::uint64_t number, T* object) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Ordinals of recipients, without an allocation for what most messages have: one recipient, or some that follow each
-/// other.
+/// Ordinals of recipients, without an allocation for most messages: those with one recipient, or with consecutive ones.
+///
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -33,7 +33,7 @@ class JobOrdinals {
   std::unique_ptr<Ordinals> more_;
 };
 
-/// Those that want a route, oldest first: a run of consecutive ones, then what did not fit into it.
+/// The recipients that want a route, oldest first: a run of consecutive ones, then those that did not fit into it.
 class Unrouted {
  public:
   bool empty() const { return begin_ == end_ && !later_; }

@@ -68,7 +68,7 @@ struct ConnectionShare {
   Node<ConnectionShare> round{this};
 };
 
-/// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.h).
+/// The unit that takes turns and for which workers are counted: a message, or all messages of one source (sources.h).
 struct Party {
   std::uint64_t seq = 0;      // of its first wait for a connection: answers overtake each other; 0: it has not waited
   std::uint32_t routing = 0;  // look-ups under way
@@ -77,7 +77,7 @@ struct Party {
   bool shared = false;
   Tenant* tenant = nullptr;  // of all its messages; nullptr: there are no tenants
   Tenant* owner() const { return tenant; }
-  /// As allowed_new_worker() counts them: nobody has more workers than his tenant may have.
+  /// As allowed_new_worker() counts them: no party has more workers than its tenant may have.
   std::uint64_t held() const {
     return tenant == nullptr ? concurrency : std::max<std::uint64_t>(concurrency, tenant->weighed(tenant->concurrency));
   }

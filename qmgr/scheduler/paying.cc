@@ -5,7 +5,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr milliseconds kQuick{20};   // a job; connections to such hosts cost nobody much
+constexpr milliseconds kQuick{20};   // for a job; connections to such hosts cost little
 constexpr std::uint32_t kUsual = 5;  // initial_destination_concurrency where none is set
 constexpr std::size_t kResults = 3;  // of each connection, for a measure
 constexpr std::size_t kCost = 100;   // times as many jobs wait as a trial may cost
@@ -27,7 +27,7 @@ Paying::Step Paying::learn(Destination& d, std::size_t number) const {
     y.results = 0;
     return step;
   }
-  // The first of each tell of what was before.
+  // The first results of each connection are about the time before.
   if (++y.results == n) y.since = clock_.now;
   if (y.results < (kResults + 1) * n || clock_.now == y.since) return step;
   const double rate = static_cast<double>(y.results - n) / std::chrono::duration<double>(clock_.now - y.since).count();

@@ -61,7 +61,7 @@ bool Model::schedule(Job& j, bool from_pool) {
 }
 
 namespace {
-/// As allowed_new_worker() counts it: nobody goes beyond his own limit, however many workers are free.
+/// As allowed_new_worker() counts it: no party goes beyond its own limit, however many workers are free.
 std::uint64_t concurrency_of(const Party& p) {
   return p.concurrency < p.most_workers ? p.held() : std::numeric_limits<std::uint64_t>::max();
 }
@@ -73,7 +73,7 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
                                                 t.solo == &j, shaping.waiting_behind(j));
   if (chosen.rule == Choice::nothing) return Outcome::dead;
   if (chosen.connection != nullptr) {
-    // Room for one in hand is for this one: another from the pool would leave it bound to wait there.
+    // Room for one job in hand is for this job: another from the pool would leave it bound to wait there.
     if (chosen.rule == Choice::ride && chosen.waits == Waits::limits) chosen.connection->from_pool = true;
     assign(j, *chosen.connection);
     return Outcome::assigned;

@@ -7,7 +7,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-// How soon one of those that wait for limits looks again whatever happens.
+// How soon a party that waits for limits looks again whatever happens.
 constexpr auto kAtLatest = seconds(1);
 // What is left to others is not looked at again sooner.
 constexpr auto kLeastLeft = milliseconds(5);
@@ -88,7 +88,7 @@ void Pool::put(Job& j, Waits waits, bool at_front) {
   if (known == nullptr) {
     known = &party.pooled.make(&c, &c, &party);
     known->since = clock_.now;
-    // Who looked in vain has not lost its place.
+    // A party that looked in vain has not lost its place.
     if (at_front)
       c.round.push_front(known->round);
     else

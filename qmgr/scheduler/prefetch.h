@@ -1,6 +1,6 @@
 #pragma once
 /// Asks the cache for all of an object at once: its lines then come side by side instead of one after the other. For
-/// what nobody touched lately; the answer is not waited for, and a wrong guess does no harm.
+/// memory that was not touched lately; nothing waits for the answer, and a wrong guess does no harm.
 #include <cstddef>
 
 namespace pen::qmgr {

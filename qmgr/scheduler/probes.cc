@@ -10,9 +10,9 @@ constexpr std::uint32_t kShare = 8;  // one in so many workers
 constexpr std::uint32_t kLeast = 3;  // of a handful
 constexpr seconds kPatience{4};
 constexpr std::uint32_t kMostDoublings = 8;
-constexpr seconds kLookAgain{1};  // at probes that nobody needed to be given up
+constexpr seconds kLookAgain{1};  // at probes that need not be given up yet
 
-/// How many may be on the way while others want workers.
+/// How many probes may be on the way while others want workers.
 std::uint32_t share_of(const Transport& t) {
   return std::max(t.limits.workers / kShare, std::min(t.limits.workers, kLeast));
 }
@@ -48,7 +48,8 @@ void Probes::end(Connection& c) const {
 
 std::vector<Connection*> Probes::overdue(Transport& t, bool moves) const {
   const std::size_t wanted = moves ? t.wanted_probes + (t.free() == 0 ? t.waiting.size() : 0) : 0;
-  // Who waits while workers are free holds his share of them, and among those the probes that bring him nothing.
+  // A party that waits while workers are free holds its share of them, and among those the probes that bring it
+  // nothing.
   std::unordered_map<const Party*, std::size_t> own;
   const auto in_its_own_way = [&](const Connection& c) {
     if (!moves || c.round.empty()) return false;
@@ -66,7 +67,7 @@ std::vector<Connection*> Probes::overdue(Transport& t, bool moves) const {
   std::vector<Connection*> found;
   SteadyTime next = kNever;
   t.probes.for_each([&](Connection& c) {
-    // One that still asks for its session lease has not begun.
+    // A probe that still asks for its session lease has not begun.
     const SteadyTime due = (c.asks ? clock_.now : c.opened_at) + patience(*c.destination);
     if (due > clock_.now) {
       next = std::min(next, due);

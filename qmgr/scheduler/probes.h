@@ -1,14 +1,14 @@
 #pragma once
 /// Probes: connections on the way to destinations of which nothing says that they work. What a dead host costs others.
 ///
-/// A host that does not answer holds a worker until the connection attempt times out (30 s), and nobody can know
+/// A host that does not answer holds a worker until the connection attempt times out (30 s), and it is not known
 /// beforehand which hosts those are. With more of them than workers, all workers would soon wait for dead hosts, and
 /// mail for hosts that are known to work would wait behind them. So:
 /// - while others want workers, probes hold an eighth of them at most (more while half of the workers are free), and
-///   this eighth is kept for them: what nobody has tried yet is not starved by what works;
+///   this eighth is kept for them: hosts that were not tried yet are not starved by those that work;
 /// - what waits for a probe stands in a line of its own, where allowed_new_worker() counts free probes instead of free
-///   workers: a big envelope to hosts that nobody knows leaves probes for others;
-/// - when others want its worker, or those whose mail it carries wait because they have their share of the workers, a
+///   workers: a big envelope to unknown hosts leaves probes for others;
+/// - when others want its worker, or the parties with mail on it wait because they have their share of the workers, a
 ///   probe that had no answer for longer than our patience ends like a timeout. Hosts that work answer in well under
 ///   a second or two; 4 s are time for two more tries of TCP (after 1 s and 3 s). The patience doubles with each
 ///   failure: a host that is slow to greet is not given up early for ever;
@@ -26,7 +26,7 @@ namespace pen::qmgr::scheduler {
 class Probes {
  public:
   Probes(const Clock& clock, TransportsToServe& to_serve) : clock_(clock), to_serve_(to_serve) {}
-  /// Nothing says that it works: it never accepted a connection, or has failed since.
+  /// Nothing says that the destination works: it never accepted a connection, or has failed since.
   static bool unproven(const Destination& d) {
     if (d.address.address.empty()) return false;
     return d.facts.failures > 0 || d.facts.last_connect == WallTime{};
@@ -35,12 +35,12 @@ class Probes {
   static std::uint32_t free(const Transport& t);
   /// A connection to an unproven destination is made.
   void begin(Connection& c) const;
-  /// It was opened, or has gone. Nothing to do for others.
+  /// The connection was opened, or has gone. Nothing to do for others.
   void end(Connection& c) const;
-  /// Those that are to be given up now: they have had no answer for longer than our patience, and others want their
-  /// workers. moves: jobs of the transport may move. Sets when to look next.
+  /// The probes that are to be given up now: they have had no answer for longer than our patience, and others want
+  /// their workers. moves: jobs of the transport may move. Sets when to look next.
   std::vector<Connection*> overdue(Transport& t, bool moves) const;
-  /// What is said of one that is given up.
+  /// The status of a probe that is given up.
   mail::DeliveryStatus given_up(const Connection& c) const;
 
  private:

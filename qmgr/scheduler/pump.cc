@@ -1,4 +1,4 @@
-/// Who takes from the pool (pool.h): free workers, connections with room, idle connections.
+/// What takes from the pool (pool.h): free workers, connections with room, idle connections.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -11,7 +11,7 @@ constexpr int kTries = 8;  // clusters that a connection looks at for a job
 
 void Model::unblock(Destination& d) {
   if (const Job* solo = d.transport->solo; solo != nullptr && solo->place == Job::Place::pooled)
-    to_serve.mark(*d.transport);  // whoever is woken below, it goes first
+    to_serve.mark(*d.transport);  // it goes first, whatever is woken below
   Member* const last = d.starved.back();
   while (Member* m = d.starved.front()) {
     d.starved.rotate();
@@ -20,7 +20,7 @@ void Model::unblock(Destination& d) {
     if (usable == m->level) {
       if (pool.wake(c)) return;
     } else if (usable < m->level) {
-      // A backup only, for these; and a host that they prefer may have come back meanwhile, which nothing tells.
+      // A backup only, for these; and a host that they prefer may have come back meanwhile without an event.
       const auto& level = c.levels[usable];
       const auto comes_next = [&](const auto& other) {
         return limits.may_open(*other->destination) && SessionClasses::possible(*other->destination);
@@ -108,13 +108,13 @@ Job* Model::pull(Connection& c) {
   // the messages.
   Destination& d = *c.destination;
   if (shares.holds_its_share(d)) return nullptr;
-  const Member* left_at = nullptr;  // the first whose jobs had better wait for others
+  const Member* left_at = nullptr;  // the first with jobs that had better wait for others
   for (int tries = 0; tries < kTries && !d.hungry.empty(); ++tries) {
     Member& m = *d.hungry.front();
     if (&m == left_at) return nullptr;
     d.hungry.rotate();
     if (back_off.usable_level(*m.cluster) != m.level) continue;
-    // After a few it takes one all the same: nobody may look through all of them.
+    // After a few tries it takes one all the same: a look through all of them would take too long.
     if (c.handed.empty() && tries < kTries - 1 && finish.leaves_to_others(c, *m.cluster, 0)) {
       if (left_at == nullptr) left_at = &m;
       continue;
@@ -125,7 +125,7 @@ Job* Model::pull(Connection& c) {
     prefetch(j);
     m.cluster->round.rotate(j.ordinals.size());
     pool.take(j);
-    if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for whoever pulls next
+    if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for the next pull
     attach(j, c);
     return &j;
   }
@@ -135,7 +135,7 @@ Job* Model::pull(Connection& c) {
 Job* Model::steal(Connection& c) {
   // A job that waits behind others on a connection to the same cluster moves to the one that is free.
   if (c.last_cluster == nullptr) return nullptr;
-  // Taken to lie ready behind another, it would gain nothing.
+  // A job that is taken only to lie ready behind another gains nothing.
   if (c.window <= 2 && !c.handed.empty()) return nullptr;
   const std::size_t usable = back_off.usable_level(*c.last_cluster);
   if (usable == c.last_cluster->levels.size()) return nullptr;
@@ -150,7 +150,7 @@ Job* Model::steal(Connection& c) {
   if (victim->destination != c.destination && shares.holds_its_share(*c.destination)) return nullptr;
   if (const microseconds its = speed.expected_pace(*victim->destination);
       its.count() > 0 && finish.ends_in(c) > finish.free_in(*victim, its))
-    return nullptr;  // it is as soon done there
+    return nullptr;  // it is done as soon there
   Job& j = *victim->round.front()->waiting.front();
   if (j.route->cluster->transport->solo == &j) return nullptr;
   const Cluster& wanted = *j.route->cluster;
@@ -172,7 +172,7 @@ void Model::give_up_empty() {
     Connection& c = *it->second;
     if (c.state != Connection::State::opening || c.jobs() > 0) continue;
     const Destination& d = *c.destination;
-    // Of a host that nothing else is open to it tells whether that works.
+    // If nothing else is open to a host, it shows whether the host works.
     const bool works = std::any_of(d.connections.begin(), d.connections.end(),
                                    [](const Connection* o) { return o->state == Connection::State::open; });
     if (works && d.hungry.empty()) retire(c);
@@ -188,7 +188,7 @@ void Model::pump_workers() {
       continue;
     }
     resume(t);
-    // Those that wait on after all, for the same as before, end the round: nothing is free for them.
+    // Parties that go on waiting for the same as before end the round: nothing is free for them.
     const auto serve = [this](Claim& claimed, Waits waits) {
       Job& j = *claimed.shares.front()->jobs.front();
       if (claimed.party->shared) {
@@ -203,7 +203,7 @@ void Model::pump_workers() {
         queue.served(tenant, recipients);
         return true;
       }
-      // The others would look in vain; those of other clusters not, if it left something.
+      // The others of the cluster would look in vain; those of other clusters would not, if it left something.
       if (Cluster& c = *j.route->cluster; j.share->waits == Waits::limits && !pool.left_to_others(c)) c.left.unlink();
       return j.share->waits != waits;
     };

@@ -1,6 +1,7 @@
 #pragma once
 /// Rate delays: one connection, and a pause between the end of a delivery and the begin of the next. Each host keeps
-/// its own: were the hosts of a route one, whoever names a host in his MX records could hold it up for others.
+/// its own: if the hosts of a route had one together, every domain that names a host in its MX records could hold it
+/// up for others.
 ///
 /// A transport may have a pause of its own, from the begin of a delivery to the begin of the next, wherever they go.
 ///
@@ -22,31 +23,31 @@ namespace pen::qmgr::scheduler {
 class RateDelay {
  public:
   explicit RateDelay(const Clock& clock) : clock_(clock) {}
-  /// The destination is one whose deliveries keep a distance.
+  /// The destination's deliveries keep a distance.
   static bool keeps_pace(const Destination& d) { return d.transport->limits.rate_delay.count() > 0; }
-  /// No delivery may begin now.
+  /// Whether no delivery may begin now.
   bool must_pause(const Destination& d) const {
     if (d.transport->paused_until > clock_.now) return true;
     return keeps_pace(d) && (d.handed > 0 || d.paused_until > clock_.now);
   }
-  /// A connection would be open for nothing until the next delivery.
+  /// Whether a connection would be open for nothing until the next delivery.
   static bool outlasts_idle(const Transport& t) {
     return std::max(t.limits.rate_delay, t.limits.transport_rate_delay) > t.limits.idle_age;
   }
   /// A delivery begins.
   void begun(Transport& t);
-  /// A transport whose pause is over, once for each pause; nullptr: there is none.
+  /// A transport that has waited out its pause, once for each pause; nullptr: there is none.
   Transport* take_ended_transport();
   /// A delivery ended, whatever its result.
   void pause(Destination& d);
-  /// A destination whose pause is over, once for each pause; nullptr: there is none.
+  /// A destination that has waited out its pause, once for each pause; nullptr: there is none.
   Destination* take_ended();
   /// When the first pause ends.
   SteadyTime next_end() const {
     const SteadyTime first = paused_.empty() ? kNever : paused_.begin()->first.first;
     return paused_transports_.empty() ? first : std::min(first, paused_transports_.begin()->first.first);
   }
-  /// The destination is about to be forgotten. False: its pause counts for whoever comes next.
+  /// The destination is about to be forgotten. False: its pause counts for the next delivery.
   bool forget(Destination& d);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-/// Routes: transports, route sets, clusters and destinations, each found by what it is equal by.
+/// Routes: transports, route sets, clusters and destinations, each found by the fields that make two of them equal.
 ///
 /// A route set that no job has is kept for re-use, kept_routes of them; a cluster goes with its last route set, a
 /// destination with its last cluster and connection.
@@ -26,7 +26,7 @@ namespace pen::qmgr::scheduler {
 
 class Routes {
  public:
-  /// What is noted of a route set or destination when it is met.
+  /// The parts that note something of a route set or destination when it is met.
   struct Notes {
     const Suspensions& suspensions;
     SessionClasses& session_classes;
@@ -79,10 +79,10 @@ class Routes {
   const LimitsOf limits_;
   destdb::Table& table_;
   const Notes notes_;
-  const std::uint64_t key_;  // of fingerprints: nobody outside knows it
+  const std::uint64_t key_;  // of fingerprints: known here alone
   std::unordered_map<std::string, std::unique_ptr<Transport>> transports_;
   std::unordered_map<std::string, std::unique_ptr<Destination>> destinations_;
-  // Their names would be long: all the names of their destinations.
+  // By number, because their names would be long: all the names of their destinations.
   Slab<Cluster> clusters_;
   NumberTable<Cluster> cluster_numbers_;  // by Cluster::number
   Slab<RouteSet> routes_;

@@ -104,7 +104,7 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   m.jobs.push_back(j.in_message);
   ++m.job_count;
   m.forming.push_back(j.in_line);
-  // Nobody will join it: alone by rule, or the only one of a message whose last look-up this is.
+  // Nothing will join it: alone by rule, or the only one of a message after its last look-up.
   const bool only = m.routing == 1 && m.unrouted.empty() && m.job_count == 1;
   if (most == 1 || only) {
     formed(j);
@@ -116,7 +116,7 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
 }
 
 const void* Model::join_key(const Message& m, const RouteSet& r, bool rewritten) const {
-  // An address within what it stands for, so that it is nobody else's.
+  // An address inside of the object that it stands for, so that no other key is equal.
   if (rewritten) return static_cast<const char*>(join_key(m, r, false)) + 1;
   const Cluster& c = *r.cluster;
   const TransportLimits& own = c.transport->limits;

@@ -223,7 +223,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
   const bool answered = end == JobEnd::served || end == JobEnd::put_off;
-  if (d.allowance > 0 && answered) {  // it bears what it has: one connection more
+  if (d.allowance > 0 && answered) {  // it accepts what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
     s.limit_rose(d);

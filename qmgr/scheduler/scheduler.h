@@ -1,9 +1,9 @@
 #pragma once
 /// The scheduler: routes recipients fairly, forms delivery jobs and chooses the connection for each.
 ///
-/// An object without I/O: events are calls, what to do about them leaves as Actions. The same object runs in
-/// qmgr, in the scenario files and in simulations. It never walks all jobs or all destinations: an event costs
-/// O(log n) in the number of waiting messages plus the connections of one preference level.
+/// An object without I/O: events are calls, and what is to be done about them comes back as Actions. The same object
+/// runs in qmgr, in the scenario files and in simulations. It never walks all jobs or all destinations: an event
+/// costs O(log n) in the number of waiting messages plus the connections of one preference level.
 ///
 /// Source:  docs/design.md and docs/origins.md, "The scheduler"; docs/scheduler.md says where each rule lives.
 /// Use:     set_time(now, wall) before each batch of events; then events; then take_actions() and do them in
@@ -82,7 +82,8 @@ struct Options {
   seconds backoff_min{60};  // of a failing destination, doubled per failure, with jitter
   seconds backoff_max{4000};
   seconds ceiling_time{600};  // a learned connection limit is believed this long
-  // Without pipelining for who broke under it; then it is tried again. Who breaks again within a day meant it.
+  // A host that broke under pipelining does without it so long; then it is tried again. A host that breaks again
+  // within a day always will.
   seconds step_by_step_first{600}, step_by_step_again{3600};
   // The same for clear text where TLS broke and may be left out.
   seconds clear_text_first{600}, clear_text_again{3600};
@@ -90,16 +91,16 @@ struct Options {
   // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
   // number. Only where they wait for long: the hosts would take longer than share_time for them.
   std::size_t share_limit = 0;
-  seconds share_time{300};  // the shortest retry interval: who is parked comes back after that
+  seconds share_time{300};  // the shortest retry interval: a parked message comes back after that
   /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or address (if it is a
   /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is
   /// older than rule_time. Must not wait.
   std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
   seconds rule_time{10};
-  /// There are tenants (docs/tenants.md): they take turns above senders. What is nobody's is of one tenant as well.
+  /// There are tenants (docs/tenants.md): they take turns above senders. Mail without a tenant counts as one tenant.
   bool tenants = false;
-  /// The weight of one that comes, 1 to 1000; empty: 100 for all. Must not wait: Scheduler::tenant_weight() is for what
-  /// is known later.
+  /// The weight of a tenant that comes, 1 to 1000; empty: 100 for all. Must not wait: Scheduler::tenant_weight() is
+  /// for what is known later.
   std::function<std::uint32_t(std::string_view tenant)> tenant_weight;
   /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first
   /// (OpenConnection). Asked when a destination is met. Must not wait.
@@ -125,7 +126,7 @@ struct OpenConnection {
   ipc::Destination destination;
   std::string nexthop;
   std::string key;            // of the destination here
-  std::uint32_t limit = 0;    // connections to it that may be at once, over all hosts of a cluster
+  std::uint32_t limit = 0;    // connections to it at once, over all hosts of a cluster
   bool step_by_step = false;  // it broke under pipelining
   bool clear_text = false;    // TLS with it broke, and may be left out
   /// It needs a lease first: session_granted() or session_refused() is awaited.
@@ -138,7 +139,7 @@ struct HandJob {  // into the connection's window
   std::string transport;
   std::string nexthop;
   Ordinals ordinals;
-  // another host is there for what this one does not take now: try_next_host()
+  // there is another host for what this one does not take now: try_next_host()
   bool other_hosts = false;
   bool rewritten = false;  // by Sharing
   bool shaped = false;     // ipc::delivery::Job
@@ -148,7 +149,7 @@ struct CloseConnection {
   ConnectionNumber connection = 0;
   std::string transport;
 };
-/// What a job told of its destination.
+/// What a job says of its destination.
 enum class JobEnd : std::uint8_t {
   served,     // some recipient was accepted, or refused for good: it works
   put_off,    // it took nothing now
@@ -235,9 +236,9 @@ class Scheduler {
   // --- messages ---
   /// A message enters; its recipients want routes. May be called again for more recipients (slices
   /// of a big envelope).
-  /// source: who sent it; small messages of one who has many here share their turns and workers (sources.cc). 0: nobody
-  /// in particular. Of the first call for the message.
-  /// tenant: whose it is, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
+  /// source: the sender; small messages of a sender with many here share their turns and workers (sources.cc). 0: no
+  /// particular one. Of the first call for the message.
+  /// tenant: its tenant, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
   /// Both of the first call, too.
   void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0, std::string_view tenant = {},
              std::string_view sender_domain = {});
@@ -267,37 +268,38 @@ class Scheduler {
   /// status.
   void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
               const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
-  /// Its peer broke under pipelining: for some time it is spoken to one command at a time. Call before closed().
+  /// Its peer broke under pipelining: for some time it gets one command at a time. Call before closed().
   void out_of_step(ConnectionNumber connection);
   /// The lease that a connection asked for was given.
   void session_granted(ConnectionNumber connection);
-  /// It was not: the connection is no more, and its class is full until session_room(). Nothing counts as failed or
-  /// tried.
+  /// The lease was refused: the connection is gone, and its class is full until session_room(). Nothing counts as
+  /// failed or tried.
   void session_refused(ConnectionNumber connection);
   void session_room(std::uint32_t session_class);
-  /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
+  /// Another session wants a place in the class: closes the connection that is idle for longest. False: none is idle.
   bool yield_session(std::uint32_t session_class);
-  /// These recipients of a job, whose result came, are to be tried at the next host of their route in this round: a new
-  /// job takes them there. If there is none they are deferred with what this one said. Call before job_done().
+  /// These recipients of a job have a result, and are to be tried at the next host of their route in this round: a
+  /// new job takes them there. If there is no next host they are deferred with what this one said. Call before
+  /// job_done().
   void try_next_host(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// Its host takes recipients of one domain in a transaction, and these were of another: they go on at once in jobs of
   /// their own, and no more such jobs go to that host for a while. Otherwise as try_next_host().
   void one_domain_only(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// A job's result came, so long after its first command was sent. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds since_begun, JobEnd end);
-  /// A recipient of a job in hand was refused or put off with these words. What they complain of goes slower. Call
-  /// before job_done().
+  /// A recipient of a job in hand was refused or put off with these words. Mail of the kind that they complain of
+  /// goes slower. Call before job_done().
   ComplaintVerdict complained(JobNumber job, const MailAddresses& of, const mail::DeliveryStatus& status);
   /// What shaping did since the last call.
   std::vector<ShapingNews> take_shaping_news();
   /// An administrator's limit for a provider or group that is in memory; a rate of 0 ends it. False: it is not.
   bool order_rate(std::string_view group, shaping::Rate rate);
-  /// What was learned of a provider or group goes. How many limits that were.
+  /// Forgets what was learned of a provider or group. Returns how many limits that were.
   std::size_t forget_limits(std::string_view group);
   /// From Table::shared_rates(): more may go; another host learned something.
   void rate_ready(const std::string& key);
   void rate_heard(const std::string& key, std::string_view learned, milliseconds age);
-  /// The provider that a job goes to; empty: to none that is known.
+  /// The provider that a job goes to; empty: to no known one.
   std::string_view provider_of(JobNumber job) const;
   /// All limits in memory that hold anything.
   void each_limit(const std::function<void(const LimitState&)>& see);
@@ -333,15 +335,15 @@ class Scheduler {
   bool crowded() const;
 
   // --- the other hosts of a cluster (lib/destdb/sharing.h) ---
-  /// A connection that was to be opened may not: the others have what the destination bears. Its jobs are scheduled
-  /// again at once, without penalty.
+  /// A connection that was to be opened may not: the others have as many as the destination accepts. Its jobs are
+  /// scheduled again at once, without penalty.
   void refused(ConnectionNumber connection);
-  /// So many connections of other hosts count against its limit, until something else is heard; this one may be old
+  /// So many connections of other hosts count against its limit, until another number comes; this one may be outdated
   /// after a second, then one connection is tried.
   void elsewhere(std::string_view key, std::uint32_t connections);
-  /// What was refused may be tried now.
+  /// A connection that was refused may be tried now.
   void look_again(std::string_view key);
-  /// Others know this of it.
+  /// Other hosts know this of the destination.
   void learned(std::string_view key, const destdb::Facts& facts);
   /// Others wait for connections to it: at most `keep` stay, the rest closes when its jobs in hand are done.
   void give_back(std::string_view key, std::uint32_t keep);
@@ -357,7 +359,7 @@ class Scheduler {
   SteadyTime next_wake() const;
 
   // --- looking ---
-  /// What would become of a first job of a message with this route now. Knows the route set from then on.
+  /// What would become of a first job of a message with this route now. The route set is in memory from then on.
   Explanation explain(const ipc::route::Resolved& answer);
   /// Every destination in memory: those with jobs or connections, and those of routes kept for re-use.
   void each_destination(const std::function<void(const DestinationState&)>& see) const;

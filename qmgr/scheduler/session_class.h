@@ -1,5 +1,6 @@
 #pragma once
-/// A class of hosts whose sessions are limited, as far as it is known here: who wants one, who could give one up.
+/// A class of hosts with limited sessions, as far as it is known here: which jobs want one, which connections could
+/// give one up.
 ///
 /// Owned:    by SessionClasses, for good: a class outlives its destinations.
 /// Changed:  by session_classes.h; idle by connections.cc.

@@ -1,8 +1,8 @@
 #pragma once
-/// Session classes: connections to hosts of a class need a lease each, which somebody else gives.
+/// Session classes: connections to hosts of a class need a lease each, which anvil gives.
 ///
-/// A connection is made, and asks; its jobs wait on it for the answer. Refused: it goes as if it had not been, its
-/// jobs look for another place, and the class is full until there is said to be room. The destinations that want a
+/// A connection is made, and asks; its jobs wait on it for the answer. If it is refused, it goes as if it had never
+/// been, its jobs look for another place, and the class is full until room is reported. The destinations that want a
 /// connection meanwhile stand in line; when there is room they try one after the other, each after the answer to the
 /// one before it: one question at a time, however many wait. While the class is full its idle connections are closed,
 /// as many as wait.
@@ -28,7 +28,7 @@ class SessionClasses {
   SessionClass* find(std::uint32_t number) const;
   /// A destination is met: its class, if it belongs to one, is noted in it.
   void enter(Destination& d);
-  /// Another connection to it may ask for a lease.
+  /// Whether another connection to it may ask for a lease.
   static bool possible(const Destination& d) {
     const SessionClass* c = d.session_class;
     return c == nullptr || (!c->full && (c->waiting.empty() || c->turn == &d));
@@ -44,7 +44,7 @@ class SessionClasses {
   void has_room(SessionClass& c);
   void mark(SessionClass& c);
   bool any_dirty() const { return !dirty_.empty(); }
-  /// A class that may be served now: it is dirty no more. There must be one.
+  /// A class that may be served now, which is then dirty no more. There must be one.
   SessionClass& next_dirty();
 
  private:

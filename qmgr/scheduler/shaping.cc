@@ -28,7 +28,7 @@ std::string domain_of(std::string_view nexthop) {
   return to_lower(nexthop);
 }
 
-// Of the gate of mail without a source: apart from the one of mail from whatever source.
+// The key of the gate for mail without a source, which differs from the one for mail from all sources.
 constexpr std::string_view kNoSource = "-";
 
 std::string key_of(const Gate& g) { return g.group + '\0' + g.source + '\0' + g.domain; }
@@ -36,7 +36,7 @@ std::string key_of(const Gate& g) { return g.group + '\0' + g.source + '\0' + g.
 std::string shared_key_of(const Gate& g) { return fmt::format("{}|{}|{}|{}", g.group, g.source, g.domain, g.name); }
 }  // namespace
 
-// --- who belongs where ---
+// --- groups and their clusters ---
 
 Group& Shaping::group_of(const std::string& name, const shaping::Provider* provider) {
   auto& slot = groups_[name];
@@ -68,8 +68,8 @@ void Shaping::enter(Cluster& c, const Cluster* from) {
     std::ranges::sort(hosts);
     hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
     const shaping::Provider* const provider = options_.shaping->rules.provider_of(addressed);
-    // The hosts of a route that are nobody's share a limit with those routes alone that have the same: who names
-    // somebody's host beside his own must not slow others.
+    // The hosts of a route without a provider share a limit only with routes that have the same hosts: a domain
+    // that names another's host beside its own must not slow others.
     std::string name = provider != nullptr ? provider->name : join(hosts, ",");
     if (name.size() > kMaxGroupName)
       name = fmt::format("{}…{:016x}", name.substr(0, kMaxGroupName - 20), std::hash<std::string>{}(name));
@@ -155,7 +155,7 @@ void Shaping::sweep() {
 void Shaping::load(Gate& g) {
   if (auto known = table_.find_learned(key_of(g))) g.learned = std::move(*known);
   learned_changed(g);
-  // What was learned while there was no server.
+  // Sends what was learned while there was no server.
   if (g.learned.used != WallTime{})
     tell_others(g, std::chrono::floor<milliseconds>(std::max(clock_.wall - g.learned.used, WallTime::duration(0))));
 }
@@ -183,7 +183,7 @@ void Shaping::share(Gate& g) {
 
 shaping::SharedRates* Shaping::together(const Gate& g) const {
   auto* const rates = g.shared_key.empty() ? nullptr : table_.shared_rates();
-  // By one clock: a gate that is open by one and closed by the other would be asked for ever.
+  // By one clock: a gate that is open by one clock and closed by another would be asked for ever.
   if (rates != nullptr) rates->set_time(clock_.now);
   return rates;
 }
@@ -210,7 +210,7 @@ void Shaping::listen(const Job& j) {
   for (unsigned kind = 0; kind < kKinds; ++kind) {
     Gate* const g = gate_of(j, kind);
     if (g == nullptr || g->listened + kListen > clock_.now) continue;
-    if (g->bucket.rate().limits() && g->held_until <= clock_.now) continue;  // with each token that is asked for
+    if (g->bucket.rate().limits() && g->held_until <= clock_.now) continue;  // with each request for a token
     g->listened = clock_.now;
     if (auto* const rates = together(*g)) {
       (void)rates->available(g->shared_key);
@@ -235,7 +235,7 @@ void Shaping::rate_heard(const std::string& key, std::string_view text, millisec
   auto heard = decode<shaping::Learned>(text);
   if (!heard) return;
   *heard = by_own_clock(*std::move(heard), clock_.wall - age - heard->used);
-  // Said before the other knew of a complaint that came here: it would undo what that led to.
+  // It was sent before the other host knew of a complaint that came here: it would undo what that complaint led to.
   constexpr seconds kTold{1};
   const bool forgotten = heard->used == WallTime{};
   if (!forgotten && heard->complained + kTold < g.learned.complained) return keep(g);
@@ -410,7 +410,7 @@ std::size_t Shaping::waiting_behind(const Job& j) {
     if (g.waiting == 0 || !open(g, true)) return;
     std::size_t come = g.waiting;
     if (const auto rate = g.bucket.rate(); rate.limits()) {
-      if (g.passed < 2) return;  // this one alone: its token has just come
+      if (g.passed < 2) return;  // this job alone: its token has just come
       come = std::min<std::size_t>(come, rate.in(seconds(1)));
     }
     most = std::max(most, come);
@@ -509,11 +509,11 @@ std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
   const bool held = g.held_until > clock_.now;
   const SteadyTime at_best = opens(g);
   SteadyTime turn = std::max(clock_.now, at_best == kNever ? g.held_until : at_best);
-  // No more come before it than wait, nor more of each party than of its own.
+  // No more jobs come before it than wait, nor more of each party than of its own.
   if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(std::min(g.waiting + 1, (before + 1) * parties));
   const auto most = std::chrono::duration_cast<SteadyTime::duration>(options_.share_time);
   if (turn - clock_.now <= most) return std::nullopt;
-  // Each comes back when there is room in the line, and as many as there is room for.
+  // Messages come back when there is room in the line, as many as there is room for.
   // A learned rate may have risen by then.
   const auto needed = [&](seconds after) -> std::uint64_t {
     shaping::Rate rate = g.bucket.rate();
@@ -524,7 +524,7 @@ std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
   };
   const seconds wait =
       g.returns.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
-  // The time comes first: what the peer said may name others.
+  // The time comes first: the peer's words may name other times.
   const std::string why = held ? "rests after a complaint" : "may have " + shaping::to_string(g.bucket.rate());
   std::string text = fmt::format("{} {}, try again in {} seconds", shown(g), why, wait.count());
   if (held && !g.learned.reason.empty()) text += ": " + g.learned.reason.substr(0, 120);
@@ -561,7 +561,7 @@ void Shaping::opened(Group& g) {
   for (const auto& s : g.sources) {
     shaping::Learned& l = s->learned;
     if (l.connections == 0 || g.holding <= l.connections) continue;
-    l.connections = g.holding;  // it bears one more by now; then the next is tried
+    l.connections = g.holding;  // it accepts one more by now; then the next is tried
     l.connections_until = clock_.wall + options_.ceiling_time;
     keep(*s);
   }

@@ -1,10 +1,11 @@
 #pragma once
-/// Shaping: what receivers bear, by provider and by what their complaints name (lib/shaping has rules and learning).
+/// Shaping: how much mail receivers accept, by provider and by what their complaints name (lib/shaping has rules and
+/// learning).
 ///
 /// State:    groups (a provider, or the hosts of a route), senders, their gates; recipients that rest.
 /// Use:      enter() where a cluster, route or destination is made, leave() where it goes; each_gate() names the gates
-///           of a job; complained() for each refusal, delivered() for each success. The jobs that wait at a gate are
-///           moved by gates.cc.
+///           of a job; complained() for each refusal, delivered() for each success. gates.cc moves the jobs that wait
+///           at a gate.
 /// Keys:     a job's source, its sender's domain and its tenant are opaque words here.
 /// Cluster:  with destdb_backend = redis the hosts keep a gate's rate together (lib/shaping/shared_rates.h), except one
 ///           of this host's own address; each has its share of a provider's connections.
@@ -35,10 +36,10 @@ class Shaping {
  public:
   Shaping(const Options& options, const Clock& clock, destdb::Table& table)
       : options_(options), clock_(clock), table_(table) {}
-  /// Something may be limited: else nothing here is asked.
+  /// Whether something may be limited: else nothing here is asked.
   bool on() const { return options_.shaping != nullptr; }
 
-  // --- who belongs where ---
+  // --- groups and their clusters ---
   /// from: it is that one without some of its hosts, or in another order.
   void enter(Cluster& c, const Cluster* from = nullptr);
   void leave(Cluster& c);
@@ -51,10 +52,10 @@ class Shaping {
   /// Of a job that has a route: the source that it leaves from (docs/egress.md); "": the one of this host.
   static std::string_view source_of(const Job& j);
   static std::string_view source_of(const Cluster& c);
-  /// The gates of a job that has a route, by their kinds; most are none.
+  /// The gates of a job that has a route, by their kinds; most do not exist.
   static constexpr unsigned kKinds = 7;
   Gate* gate_of(const Job& j, unsigned kind);
-  /// Those that limit anything.
+  /// The gates that limit anything.
   template <class F>
   void each_gate(const Job& j, F&& f) {
     for (unsigned kind = 0; kind < kKinds; ++kind) {
@@ -64,12 +65,13 @@ class Shaping {
   }
   /// The administrator's limits may have changed: once for each look at a job's gates.
   void judge(const Job& j);
-  /// Another job may pass, or (at_hand) one that has passed may begin.
+  /// Whether another job may pass, or (at_hand) one that has passed may begin.
   bool open(Gate& g, bool at_hand);
   /// A limit may rise with time: called when a gate is looked at.
   void refresh(Gate& g);
-  /// How many wait at gates of one that has passed them, and would come if there were connections for those that have
-  /// passed, of a rate within a second: a gate lets no more pass than its limit, so its line is not seen in the pool.
+  /// How many jobs wait at the gates that this one has passed, and would come within a second at the gates' rates if
+  /// there were connections for those that have passed: a gate lets no more pass than its limit, so its line is not
+  /// seen in the pool.
   std::size_t waiting_behind(const Job& j);
   /// When it lets the next one through, as far as is known; kNever: when something ends.
   SteadyTime opens(const Gate& g) const;
@@ -77,17 +79,17 @@ class Shaping {
   void delivered(const Job& j);
   void set_waking(Gate& g);
   void mark(Gate& g);
-  /// One that may let somebody through; nullptr: there is none.
+  /// One that may let a job through; nullptr: there is none.
   Gate* next_dirty();
   bool any_dirty() const { return !dirty_.empty(); }
   void wake_due();
   SteadyTime next_wake() const { return waking_.empty() ? kNever : waking_.begin()->first; }
-  /// What one of this party is told that cannot wait here; nullopt: it can.
+  /// The status of a job of this party that cannot wait here; nullopt: it can.
   std::optional<mail::DeliveryStatus> put_off(Gate& g, Party* party);
   static std::string shown(const Gate& g);
 
   // --- connections ---
-  /// The provider of the host has as many connections as it bears.
+  /// Whether the provider of the host has as many connections as it accepts.
   bool full(const Destination& d) const;
   std::uint32_t connections(const Group& g) const;
   void opened(Group& g);
@@ -96,13 +98,13 @@ class Shaping {
   std::optional<ComplaintVerdict> complained(const Cluster& cluster, Destination& from, Sender* sender,
                                              std::string_view source, const MailAddresses& of,
                                              const mail::DeliveryStatus& status, const Ceilings& ceilings);
-  /// By which rules the program sees that a refusal of this job will be put off.
+  /// The rules by which the program sees that a refusal of this job will be put off.
   void tell_rules(const Cluster& cluster, HandJob& job) const;
   /// How long the recipient rests; 0: it does not.
   seconds recipient_rests(std::string_view recipient);
   static mail::DeliveryStatus resting_recipient(seconds rest);
   // --- the cluster ---
-  /// More of a rate may go now.
+  /// More mail under a rate may go now.
   void rate_ready(const std::string& key);
   /// Another host learned this of a limit, so long ago.
   void rate_heard(const std::string& key, std::string_view text, milliseconds age);
@@ -117,16 +119,17 @@ class Shaping {
   std::vector<LimitState> of(const Destination& d);
   /// The group of this name; nullptr: it is not in memory.
   Group* group(std::string_view name) const;
-  /// An order: the rate that is not exceeded, or no such order. False: there is no such provider or group.
+  /// An administrator's order: a rate that is not exceeded, or the end of that order. False: there is no such
+  /// provider or group.
   bool order(std::string_view group, shaping::Rate rate);
-  /// What was learned of the group. The number of limits that there were.
+  /// Forgets what was learned of the group. Returns how many limits there were.
   std::size_t forget(std::string_view group);
 
  private:
   Group& group_of(const std::string& name, const shaping::Provider* provider);
   Gate& source_gate(Group& g, std::string_view source);
   Gate* named_source(std::string_view source);
-  /// nullptr: the group is no provider, so that its senders are not told apart.
+  /// nullptr: the group is no provider, so that its senders are not distinguished.
   Flow* flow_of(const Job& j) { return flow_of(*j.message->sender, *j.route->cluster->group); }
   Flow* flow_of(Sender& s, Group& g);
   Gate* named(const std::string& name);
@@ -143,14 +146,14 @@ class Shaping {
   void learned_changed(Gate& g);
   void sweep();
   void tell(bool warning, std::string text) { news_.push_back({warning, std::move(text)}); }
-  /// The first time in an hour.
+  /// Whether this is the first time in an hour.
   bool tell_again(const std::string& what);
   Gate* gate_for(const Cluster& c, shaping::Scope scope, Sender* sender, std::string_view source);
   void complained_of_rate(Gate& g, const shaping::Rule& rule, std::string_view words, std::optional<seconds> pause,
                           std::uint64_t last_minute, bool slows);
   void complained_of_connections(const Cluster& c, Destination& from, std::string_view source,
                                  const shaping::Rule& rule, std::optional<seconds> pause, const Ceilings& ceilings);
-  /// What the complaint counts is a connection that is being closed.
+  /// Whether the complaint counts a connection that is being closed.
   bool of_one_that_left(Group& g) const;
   static constexpr seconds kTellAgain{3600};
   LimitState state_of(Gate& g);

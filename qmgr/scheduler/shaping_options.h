@@ -1,5 +1,5 @@
 #pragma once
-/// What the scheduler is told about shaping: the mode, the rules, the pace of learning and the administrator's limits.
+/// The options of the scheduler for shaping: the mode, the rules, the pace of learning and the administrator's limits.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -61,7 +61,7 @@ struct MailAddresses {
   std::string_view sender{};
 };
 
-/// What is to become of a recipient whose refusal complains of something.
+/// What is to become of a recipient after a refusal that complains of something.
 struct ComplaintVerdict {
   shaping::Class cls = shaping::Class::none;
   bool put_off = false;  // a 5xx that is no word about the recipient or the message: they wait

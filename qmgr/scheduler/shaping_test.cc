@@ -53,7 +53,7 @@ class Receivers {
   std::uint32_t most_connections = 0;
   std::map<std::string, SteadyTime> last_delivery;
   std::vector<std::string> news, reasons;
-  bool keeps_offering = false;  // who is done comes again
+  bool keeps_offering = false;  // a sender whose mail is done comes again
 
   explicit Receivers(Mode mode) {
     shaping.mode = mode;
@@ -184,7 +184,7 @@ class Receivers {
   }
   void act(const OpenConnection& a) {
     connections_[a.connection] = {a.destination.host, {}};
-    // One that has been told to end sees that before the next one comes, unless it has work.
+    // A connection that is asked to end sees that before the next one comes, unless it has work.
     const auto count = static_cast<std::uint32_t>(std::ranges::count_if(
         connections_, [this](const auto& c) { return !c.second.leaving || c.second.busy_until > now_ - leaves; }));
     const bool refused = count > connections_borne;
@@ -276,7 +276,7 @@ Bound per_full_minute(std::uint64_t count) {
   };
 }
 
-/// More mail than a bound allows, of twenty senders who bring more as it goes.
+/// More mail than a bound allows, of twenty senders that bring more as it goes.
 struct Flood {
   /// pace: of pauses and rises. The quicker it is, the fewer messages a run takes to settle.
   Flood(Mode mode, seconds pace, Bound b) : world(mode), bound(std::move(b)) {
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE(only_what_the_reply_names_goes_slower) {
     BOOST_TEST(world.delivered["calm.example"] == static_cast<std::uint64_t>(5 * (minute + 1)));
   }
   BOOST_TEST(world.put_off["calm.example"] == 0U);
-  world.offer("flood.example", 1, 1);  // whose mail may all be put off just now
+  world.offer("flood.example", 1, 1);  // all of its mail may be put off just now
   BOOST_TEST(world.limit_of("big", "flood.example") != "none");
   BOOST_TEST(world.limit_of("big") == "none");
   BOOST_TEST(world.told("shaping: big of flood.example rests for 300 s"));
@@ -564,7 +564,8 @@ BOOST_AUTO_TEST_CASE(the_connections_that_a_provider_bears_are_made_full_use_of)
     world.run(seconds(1800));
     const double bound = 3 * 1800 / 0.1;  // each has a message for 100 ms
     BOOST_TEST_MESSAGE(delivered() - before << " of " << bound << ", refused " << world.refusals - refused);
-    // Who counts those that are ending refuses their successors: that costs time, but is no word about the number.
+    // A host that counts connections that are ending refuses their successors: that costs time, but is no word about
+    // the number.
     BOOST_TEST(static_cast<double>(delivered() - before) >= (leaves == milliseconds(0) ? 0.95 : 0.4) * bound);
     BOOST_TEST(!world.told("at most 2 connections"));
     BOOST_TEST(world.refusals - refused <= 30U, world.refusals - refused);

@@ -9,9 +9,9 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr seconds kSoon{5};           // who waits no longer than that is not looked at
+constexpr seconds kSoon{5};           // mail that waits no longer than that is not looked at
 constexpr milliseconds kSooner{500};  // at hosts that never did anything for us
-constexpr seconds kSurely{60};        // and who waits longer than that needs no estimate
+constexpr seconds kSurely{60};        // and mail that waits longer than that needs no estimate
 }  // namespace
 
 void Shares::note(Cluster& c) {

@@ -22,26 +22,27 @@ class Shares {
  public:
   Shares(const Options& options, const Clock& clock, const BackOff& back_off, const Speed& speed)
       : options_(options), clock_(clock), back_off_(back_off), speed_(speed) {}
-  /// Its connections hold as many jobs as it may have of the active set: what comes now waits where it can be parked.
+  /// Whether its connections hold as many jobs as it may have of the active set: what comes now waits where it can be
+  /// parked.
   bool holds_its_share(const Destination& d) const {
     return options_.share_limit != 0 && d.transport->solo == nullptr && d.waiting + d.handed >= options_.share_limit &&
            !may_have_more(d);
   }
   /// Cluster::share_count has changed.
   void note(Cluster& c);
-  /// Messages that wait for one cluster are more than a share.
+  /// Whether more messages than a share wait for one cluster.
   bool crowded() const { return !crowded_.empty(); }
-  /// The message that came last to a cluster with more than its share, which will not be through with it soon.
+  /// The message that came last to a cluster with more than its share, if the cluster will not deliver it soon.
   std::optional<MessageNumber> excess() const;
-  /// Messages that wait for probes of the transport are more than a share.
+  /// Whether more messages than a share wait for probes of the transport.
   bool crowded(const Transport& t) const;
-  /// And the first of them has waited for some time: the one that came last.
+  /// The one of them that came last, if the first has waited for some time.
   std::optional<MessageNumber> excess(const Transport& t) const;
 
  private:
-  /// It holds its share, and takes what it is given fast enough for another one.
+  /// Whether it holds its share, and takes what it is given fast enough for another share.
   bool may_have_more(const Destination& d) const;
-  /// The messages that wait for it will wait for long.
+  /// Whether the messages that wait for it will wait for long.
   bool drains_slowly(const Cluster& c) const;
   const Options& options_;
   const Clock& clock_;

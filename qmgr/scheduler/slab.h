@@ -2,11 +2,11 @@
 /// Objects of one type in large blocks, found by a number in constant time: what a million messages and jobs live in.
 ///
 /// Why:     an allocation and a hash node for each of a million jobs cost more than what the scheduler does with them:
-///          each is another cache line, and on pages of 4 KiB another walk of the page tables, that nobody touched
+///          each is another cache line, and on pages of 4 KiB another walk of the page tables, that was not touched
 ///          lately. Blocks after the first ones are huge pages where the system grants them (huge_pages.h).
 /// Use:     T begins its life by make(number…) and ends by destroy(). Pointers stay valid until then. A number has the
-///          slot in its low half and, above it, how often the slot was used: find() knows a number that has gone from
-///          the one that came after it. Numbers are never 0.
+///          slot in its low half and, above it, how often the slot was used: find() distinguishes a number that has
+///          gone from the one that came after it. Numbers are never 0.
 /// Order:   for_each goes by slots, the same for the same history.
 /// Memory:  kept for re-use until the slab dies.
 #include <cstdint>
@@ -39,7 +39,7 @@ class Slab {
   };
   static constexpr std::size_t kSlots = kHugePage / sizeof(Slot);  // of a block
   static_assert(kSlots > 1);
-  // The first blocks stay on small pages: zeroing a huge page stops everybody for milliseconds, and as long as this
+  // The first blocks stay on small pages: zeroing a huge page stops all work for milliseconds, and as long as this
   // little is visited the page tables stay in the caches.
   static constexpr std::size_t kSmallBlocks = 16;
 

@@ -117,7 +117,7 @@ class World {
     while (burst_left_ > 0) step();
     outcome_.took = duration_cast<microseconds>(last_ - begin);
     outcome_.waits_for_nothing = waits_for_nothing_;
-    // When connections close the table is told.
+    // When connections close the table hears of it.
     if (burst_.steady == 0) {
       now_ += seconds(10);
       tell([&] { scheduler_.tick(); });

@@ -28,13 +28,13 @@ struct Peer {
   std::uint32_t window = 32;    // pipeline_window_messages: of a path of up to 20 ms
   std::uint32_t at_a_time = 0;  // messages that it works on at once, whatever the connections; 0: any number
   microseconds setup() const { return 2 * trip + greeting + ehlo; }
-  /// What the server itself takes for a message.
+  /// The time that the server itself takes for a message.
   microseconds work() const;
-  /// Of a message alone on a connection.
+  /// The time of a message alone on a connection.
   microseconds alone() const;
-  /// From one message to the next when as many lie ready as the window takes.
+  /// The time from one message to the next when as many lie ready as the window takes.
   microseconds each() const;
-  /// What the delivery program takes at once.
+  /// How many messages the delivery program takes at once.
   std::uint32_t at_once() const;
   bool operator==(const Peer&) const = default;
 };
@@ -57,7 +57,7 @@ struct Burst {
   std::uint64_t seed = 1;
   std::uint32_t messages() const;
 };
-/// All messages to one next hop, whose hosts are all alike.
+/// All messages to one next hop with hosts that are all alike.
 Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages, std::uint32_t concurrency = 20);
 
 struct Outcome {
@@ -68,7 +68,7 @@ struct Outcome {
   std::uint32_t at_end = 0;              // when the last message was delivered
   std::vector<microseconds> measured;    // by host, what it is taken to take for a message in the end
   std::vector<std::uint32_t> delivered;  // by host, steady mail as well
-  std::string waits_for_nothing;         // what waited first that had better not, if anything did (needless_wait.cc)
+  std::string waits_for_nothing;         // the first job that waited needlessly, if there was one (needless_wait.cc)
   /// Messages per connection of those that were opened.
   double per_connection() const;
 };
@@ -78,10 +78,10 @@ Outcome run(const Burst& b);
 
 /// No scheduler takes less. A host delivers most if it has as many connections as it may have, opened as early as
 /// they may be and never idle (a burst begins with few, known or not; beside steady mail it finds as many as there may
-/// be): for each route the sum of what its hosts could deliver so must reach its messages. Of
+/// be): for each route the sum of what its hosts could deliver so must reach its messages. With
 /// too few workers each delivers on one connection at a time: their time must suffice for the deliveries of all
-/// routes, each at the hosts that take least of it, and no route has more connections than workers. Hosts that nobody
-/// knows must be found out about: each has its first message. And a message alone goes to any host of those that do
+/// routes, each at the hosts that take least of it, and no route has more connections than workers. Unknown hosts must
+/// be explored: each has its first message. And a message alone goes to any host of those that do
 /// not take three times as long as others, because hosts of equal preference share the load. Steady mail that has come
 /// meanwhile is to be delivered as well.
 microseconds limit(const Burst& b);
@@ -89,7 +89,7 @@ microseconds limit(const Burst& b);
 /// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its
 /// hosts, from initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the
 /// agents. A connection goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is
-/// used again. Steady mail is that which comes within the limit(), and comes with the burst.
+/// used again. Steady mail is what comes within the limit(), and comes with the burst.
 struct OfPostfix {
   microseconds took{0};
   std::uint64_t opened = 0;

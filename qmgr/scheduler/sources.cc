@@ -39,7 +39,7 @@ void Sources::make_pseudo_message(SourceNumber number, const PseudoMessageLimits
 }
 
 void Sources::join(Message& m, SourceNumber number, std::size_t recipients) {
-  // Who sends for several tenants is a source of each. A pseudo-message is one, whosever it is.
+  // A sender for several tenants is a source of each. A pseudo-message is one source, for all tenants.
   if (Source* const pseudo = number == 0 ? nullptr : numbers_.find(number); pseudo != nullptr && pseudo->pseudo_message)
     m.source = pseudo;
   else if (number != 0 && m.tenant != nullptr)

@@ -1,11 +1,11 @@
 #pragma once
-/// Sources: who is served as one message though he sends many.
+/// Sources: senders of many messages that are served as one message.
 ///
-/// allowed_new_worker() and all turns go by message, so who sends ten thousand messages of one recipient would have
-/// what an envelope of ten thousand recipients has not: nearly all look-ups, workers and turns, before whoever comes
-/// later. So small messages of a sender who has many in the active set already share one party: they take turns with
-/// others as one message would, wherever there are turns. His first ones and his big envelopes remain parties of
-/// their own: who sends little notices nothing, and a big envelope does not stand before his single messages.
+/// allowed_new_worker() and all turns go by message, so a sender of ten thousand messages with one recipient would
+/// have what an envelope of ten thousand recipients has not: nearly all look-ups, workers and turns, before mail that
+/// comes later. So small messages of a sender with many in the active set already share one party: they take turns with
+/// others as one message would, wherever there are turns. The first ones and the big envelopes of the sender remain
+/// parties of their own: small senders notice nothing, and a big envelope does not stand before single messages.
 /// Verification of recipients at the time of SMTP is one pseudo-message from the first job on, with its own limits:
 /// what comes from outside must not take what delivery needs (docs/origins.md, "The scheduler").
 ///
@@ -27,7 +27,7 @@ class Sources {
   void join(Message& m, SourceNumber number, std::size_t recipients);
   void leave(Message& m);
   /// All that comes from the source is one message. Before its first join().
-  /// tenant: whose it is; it must stay.
+  /// tenant: its tenant, which must outlive it.
   void make_pseudo_message(SourceNumber number, const PseudoMessageLimits& limits, Tenant* tenant);
 
  private:

@@ -1,4 +1,4 @@
-/// Who sends many messages is served as one, and what asks for verification has its own limits.
+/// A sender of many messages is served as one message, and verification has its own limits.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>

@@ -8,7 +8,7 @@ namespace pen::qmgr::scheduler {
 namespace {
 constexpr int kSlowFactor = 3;
 constexpr milliseconds kSlowFloor{50};  // differences below this are noise
-// Who was not measured lately is taken for so fast: beside a host that is slower than most it is worth a try.
+// A host that was not measured lately is taken for so fast: beside a host that is slower than most it is worth a try.
 constexpr milliseconds kUnmeasured{150};
 }  // namespace
 
@@ -45,7 +45,7 @@ microseconds Speed::service_time(Connection& c, microseconds since_begun) const 
   const microseconds pace = held && last ? (flow - path(c)) / c.in_flow : gap;
   if (d.dry_time.count() > 0) d.path = mean(d.path, std::max(d.dry_time - pace, c.round_trip));
   const microseconds each = std::max(std::min(pace, since_begun - path(c)), least);
-  // What was measured before the two were told apart had the path's time in it.
+  // What was measured before the two times were separated had the path's time in it.
   return std::exchange(d.told_apart, true) ? mean(old, each) : each;
 }
 

@@ -24,39 +24,40 @@ class Speed {
  public:
   Speed(const Options& options, const Clock& clock, const BackOff& back_off)
       : options_(options), clock_(clock), back_off_(back_off) {}
-  /// A job of the connection is done, so long after its first command was sent.
+  /// A job of the connection is done, this long after its first command was sent.
   void learn(Connection& c, microseconds since_begun) const;
   bool measured_lately(const Destination& d) const {
     return d.facts.measured <= clock_.wall && d.facts.measured + options_.ceiling_time > clock_.wall;
   }
-  /// What a job takes its peer; 0: that was not measured lately.
+  /// The time that its peer takes for a job; 0: it was not measured lately.
   microseconds expected(const Destination& d) const {
     return measured_lately(d) ? d.facts.service_time : microseconds(0);
   }
   /// With PIPELINING alone a message's content waits for the replies to its commands.
   static bool content_waits(const Destination& d) { return d.facts.pipelining && !d.facts.chunking; }
-  /// What a job takes whose connection has nothing in hand.
+  /// What a job takes on a connection with nothing in hand.
   static microseconds alone(const Destination& d) {
     return d.facts.service_time + (content_waits(d) ? 2 : 1) * path(d);
   }
-  /// From one result of a connection that is kept busy to the next. Where the window is too small for the path the
-  /// peer waits for what comes next, and without CHUNKING for a round trip with each message.
+  /// The time from one result of a connection that is kept busy to the next. Where the window is too small for the
+  /// path the peer waits for what comes next, and without CHUNKING for a round trip with each message.
   static microseconds pace(const Destination& d) {
     const microseconds its = d.facts.service_time;
     if (its.count() == 0 || d.facts.round_trip.count() == 0 || d.window == 0) return its;
     if (d.facts.chunking) return std::max(its, (its + path(d)) / d.window);
     return its + path(d) * (content_waits(d) && d.window == 1 ? 2 : 1);
   }
-  /// What the first job of a flow takes longer than that.
+  /// How much longer than that the first job of a flow takes.
   static microseconds lead(const Destination& d) { return std::max(alone(d) - pace(d), microseconds(0)); }
   /// pace(); 0: that was not measured lately.
   microseconds expected_pace(const Destination& d) const { return measured_lately(d) ? pace(d) : microseconds(0); }
-  /// What the path to its peer takes there and back.
+  /// The time that the path to its peer takes there and back.
   static microseconds path(const Connection& c) { return std::max(c.round_trip, c.destination->path); }
   static microseconds path(const Destination& d) { return std::max(d.path, d.facts.round_trip); }
-  /// The shortest time of the level's hosts, those taken as usual that were not measured lately; 0: only one works.
+  /// The shortest time of the level's hosts; hosts that were not measured lately count with the usual time. 0: only
+  /// one works.
   microseconds best_of(const std::vector<std::unique_ptr<Member>>& level) const;
-  /// So much slower than the best of its level that it had better be left to when that is full. best 0: never.
+  /// Whether it is so much slower than the best of its level that it is used only when the best is full. best 0: never.
   bool slow(const Destination& d, microseconds best) const {
     return best.count() > 0 && measured_lately(d) && much_longer(d.facts.service_time, best);
   }

@@ -1,4 +1,4 @@
-/// What follows when something is suspended or resumed (suspension.h says what is).
+/// What follows when something is suspended or resumed (suspension.h decides that).
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -24,7 +24,7 @@ void Model::judge_again(RouteSet& r) {
 
 void Model::suspend(Destination& d) {
   ++d.references;  // stays while its connections go
-  // What one leaves to others may close an idle one for a worker.
+  // A job that one connection leaves to others may close an idle one for a worker.
   while (!d.connections.empty()) retire(*d.connections.front());
   recheck(d);
   --d.references;

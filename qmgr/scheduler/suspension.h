@@ -21,9 +21,9 @@ class Suspensions {
       : options_(options), table_(table), clock_(clock) {}
   void judge(RouteSet& r) const;
   void judge(Destination& d) const;
-  /// The rule is to be asked again: what it said may have changed without an event.
+  /// Whether the rule is to be asked again: its answer may have changed without an event.
   bool old(SteadyTime judged) const { return judged + options_.rule_time <= clock_.now; }
-  /// There is a rule (which is asked for each name by itself).
+  /// Whether there is a rule (which is asked for each name by itself).
   bool has_rule() const { return static_cast<bool>(options_.deferral_rule); }
   /// Why nothing goes to the recipient's domain; empty: it may.
   std::string verdict_on_recipient(std::string_view recipient) const;

@@ -1,6 +1,7 @@
 #pragma once
-/// A tenant: who stands above senders (docs/tenants.md). Tenants take turns with one another wherever parties do, each
-/// by its weight, and the rule that keeps one message from taking all workers holds for one tenant as well.
+/// A tenant: the owner of mail from many senders (docs/tenants.md). Tenants take turns with one another wherever
+/// parties do, each by its weight, and the rule that keeps one message from taking all workers holds for one tenant
+/// as well.
 ///
 /// Owned:    by Tenants, while a message of it is here; its lines by itself.
 /// Changed:  messages by tenants.h; routing by routing.cc; concurrency by connections.cc; lines by tenant_queue.h.
@@ -18,20 +19,20 @@ inline constexpr std::uint32_t kUsualWeight = 100, kLeastWeight = 1, kMostWeight
 
 struct Gate;
 
-/// What waits of one tenant in one line of turns.
+/// The waiting elements of one tenant in one line of turns.
 struct TenantLine {
   explicit TenantLine(const void* q) : queue(q) {}
   virtual ~TenantLine() = default;
   TenantLine(const TenantLine&) = delete;
   TenantLine& operator=(const TenantLine&) = delete;
-  /// The tenant holds less, or may hold more. True: it stood aside, and is to be looked at.
+  /// The tenant holds less, or may hold more. Returns true if it stood aside: it is to be looked at.
   virtual bool may_have_more() = 0;
-  const void* const queue;  // that it is a line of
+  const void* const queue;  // the queue that it is a part of
 };
 
 struct Tenant {
   Tenant(std::string n, std::uint32_t id) : name(std::move(n)), number(id) {}
-  const std::string name;  // "": of all mail that is nobody's
+  const std::string name;  // "": for all mail without a tenant
   const std::uint32_t number;
   std::uint32_t weight = kUsualWeight;
   std::size_t messages = 0;                        // here
@@ -41,9 +42,9 @@ struct Tenant {
   SteadyTime judged{};                             // when that was asked for
   std::vector<std::unique_ptr<TenantLine>> lines;  // one of routing, and a few for each transport
 
-  /// So many workers as allowed_new_worker() counts them: those of a heavy tenant count less.
+  /// The number of workers as allowed_new_worker() counts them: those of a heavy tenant count less.
   std::uint64_t weighed(std::uint64_t workers) const { return workers * kUsualWeight / weight; }
-  /// So many recipients in turns: all tenants have had equally much when these are equal.
+  /// The number of recipients in turns: all tenants have had equally much when these numbers are equal.
   std::uint64_t turn_of(std::size_t recipients) const {
     constexpr std::uint64_t kUnit = std::uint64_t{kUsualWeight} * kMostWeight;
     return std::max<std::uint64_t>(recipients, 1) * kUnit / weight;
@@ -56,11 +57,11 @@ struct Tenant {
   }
 };
 
-/// Whose turn it is among tenants: his who has had least of late, in recipients by weight.
+/// Which tenant has the turn: the one that has had least of late, in recipients by weight.
 ///
-/// This is deficit round robin without its rounds: who has had more than his turn waits until the others have had as
-/// much, however many recipients that was, and nobody counts rounds for that. Who comes, or comes back, has what the
-/// one has had who was served last: waiting for nothing saves no turns up.
+/// This is deficit round robin without its rounds: a tenant that has had more than its turn waits until the others have
+/// had as much, however many recipients that was, and no rounds are counted for that. A tenant that comes, or comes
+/// back, begins with what the one served last has had: a tenant without mail saves no turns up.
 class TenantTurns {
  public:
   /// What a line has had when it begins to wait.

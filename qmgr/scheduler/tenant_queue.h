@@ -1,11 +1,11 @@
 #pragma once
-/// A WorkerQueue for each tenant, and whose turn it is among them.
+/// A WorkerQueue for each tenant, and the turns among them.
 ///
-/// Use:     as a WorkerQueue, whose functions these are; served() when what next() named has left for good.
+/// Use:     as a WorkerQueue, which has the same functions; served() when what next() named has left for good.
 /// Cost:    without tenants that of a WorkerQueue and one comparison. With them O(log n) in the tenants that wait, too.
 /// Rules:   a tenant that may not take one of the free workers (Fairness, for what all its parties hold together), or
-///          of whose parties none may, stands aside, ordered by how many must be free: nobody walks over tenants.
-///          T::owner() is the tenant, nullptr where there are no tenants: then for all.
+///          has no party that may, stands aside, ordered by how many must be free: no code walks over all tenants.
+///          T::owner() is the tenant, nullptr where there are no tenants: then all are one.
 #include <set>
 #include <utility>
 
@@ -18,7 +18,7 @@ template <class T>
 class TenantQueue {
  public:
   using Entry = typename WorkerQueue<T>::Entry;
-  /// held: what of a tenant counts as its workers here.
+  /// held: what counts here as a tenant's workers.
   explicit TenantQueue(std::uint32_t Tenant::* held) : held_(held) {}
   TenantQueue(const TenantQueue&) = delete;
   TenantQueue& operator=(const TenantQueue&) = delete;
@@ -66,14 +66,14 @@ class TenantQueue {
     }
     return nullptr;
   }
-  /// One of the tenant's has been served, with so many recipients.
+  /// An element of the tenant has been served, with so many recipients.
   void served(Tenant* tenant, std::size_t recipients) {
     if (tenant == nullptr) return;
     if (Line* const line = find(*tenant)) line->charge(tenant->turn_of(recipients));
   }
   std::size_t size() const { return plain_.size() + size_; }
-  /// One of those that came first, or last, whether it may take a worker or not; of the tenant whose turn comes first,
-  /// or last. nullptr: the queue is empty.
+  /// One of those that came first, or last, whether it may take a worker or not; of the tenant with the first turn, or
+  /// the last. nullptr: the queue is empty.
   T* front() const {
     if (size_ == 0) return plain_.front();
     return (ready_.empty() ? aside_.begin()->second : ready_.begin()->line)->waiting.front();

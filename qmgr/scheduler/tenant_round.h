@@ -2,7 +2,7 @@
 /// What waits in a cluster, in turns: those of each tenant go round among themselves, and tenants have turns by
 /// recipients and weights (tenant.h).
 ///
-/// Use:     as the List that it is where there are no tenants; rotate() says how many recipients the first one took
+/// Use:     as the List that it is without tenants; rotate() says how many recipients the first one took
 ///          away, and remove() is called before an element goes.
 /// Cost:    O(log n) in the tenants that wait here.
 #include <map>
@@ -22,12 +22,12 @@ class TenantRound {
   TenantRound(const TenantRound&) = delete;
   TenantRound& operator=(const TenantRound&) = delete;
 
-  /// nullptr: nobody waits.
+  /// nullptr: nothing waits.
   T* front() const {
     if (!lines_) return plain_.front();
     return lines_->ready.empty() ? nullptr : lines_->ready.begin()->line->waiting.front();
   }
-  /// The last of the tenant whose turn comes last.
+  /// The last of the tenant with the last turn.
   T* back() const {
     if (!lines_) return plain_.back();
     return lines_->ready.empty() ? nullptr : lines_->ready.rbegin()->line->waiting.back();
@@ -52,7 +52,7 @@ class TenantRound {
     if (found == lines_->of.end() || !found->second.waiting.empty()) return;
     Line& line = found->second;
     lines_->ready.erase({line.had, found->first, &line});
-    // Whoever has had more than the others does not lose that by leaving for a moment.
+    // A tenant that has had more than the others does not lose that mark by leaving for a moment.
     if (line.had <= lines_->turns.now()) lines_->of.erase(found);
     if (lines_->ready.empty())
       lines_.reset();

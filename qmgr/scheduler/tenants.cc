@@ -13,7 +13,7 @@ Tenants::Entered Tenants::enter(std::string_view name) {
   if (const auto known = by_name_.find(name); known != by_name_.end()) {
     Tenant& tenant = *known->second;
     ++tenant.messages;
-    // Without the function a weight is only told.
+    // Without the function weights come only from weigh().
     const bool another = options_.tenant_weight && tenant.weight != weight;
     if (another) tenant.weight = weight;
     return {&tenant, another};

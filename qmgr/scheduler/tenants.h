@@ -1,5 +1,5 @@
 #pragma once
-/// The tenants whose messages are here, by name.
+/// The tenants with messages here, by name.
 ///
 /// Use:     enter() when a message is admitted, leave() when it is forgotten: its tenant goes with the last one.
 ///          Options::tenant_weight is asked with each message; weigh() when a weight has become known.
@@ -19,7 +19,7 @@ class Tenants {
   explicit Tenants(const Options& options) : options_(options) {}
   struct Entered {
     Tenant* tenant = nullptr;  // nullptr: there are no tenants (Options::tenants)
-    bool weighs_anew = false;  // it was here, and its weight is another
+    bool weighs_anew = false;  // it was here before with another weight
   };
   Entered enter(std::string_view name);
   void leave(Tenant* tenant);

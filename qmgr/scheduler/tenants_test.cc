@@ -1,4 +1,4 @@
-/// Tenants above senders: a small world in virtual time, whose hosts take so long for each job.
+/// Tenants above senders: a small world in virtual time, with hosts that take so long for each job.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(who_floods_a_host_does_not_delay_those_who_want_less_than_t
   BOOST_TEST(w.finished["flood"] == kFlood);
 }
 
-/// The same without tenants: who has many senders has as many turns.
+/// The same without tenants: a tenant with many senders has as many turns.
 BOOST_AUTO_TEST_CASE(without_tenants_turns_go_by_sender) {
   World w;
   w.options.tenants = false;
@@ -327,8 +327,8 @@ BOOST_AUTO_TEST_CASE(look_ups_go_by_tenants_too) {
   BOOST_TEST(w.look_ups.back().message == b);
 }
 
-/// Tenants come and go, mail is taken back, weights change: whoever waits is served in the end, and what is nobody's is
-/// one of them.
+/// Tenants come and go, mail is taken back, weights change: every tenant that waits is served in the end, and mail
+/// without a tenant counts as one.
 BOOST_AUTO_TEST_CASE(nobody_waits_for_nothing) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     World w;

@@ -24,8 +24,8 @@ microseconds usual_postfix(const Burst& b) {
   return sum / kDraws;
 }
 
-/// What small bursts may lose beside who knows everything beforehand: a further connection is not opened for less,
-/// and the last messages may each find the path empty.
+/// What small bursts may lose beside a scheduler that knows everything beforehand: a further connection is not opened
+/// for less, and the last messages may each find the path empty.
 microseconds grace(const Burst& b) {
   microseconds trip{0}, opening = Options().least_gain;
   for (const Peer& p : b.hosts) {
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(equal_hosts_have_what_the_limits_allow_and_no_less_than_fro
 }
 
 BOOST_AUTO_TEST_CASE(unequal_hosts_have_nearly_what_the_limits_allow_and_no_less_than_from_postfix) {
-  // Who is quick must be found out while the burst goes on, and the last messages are few.
+  // The quick hosts must be found while the burst goes on, and the last messages are few.
   at_most_one_in_twenty([](Draw&, Burst&) {},
                         [](const Compared& c, const Burst&) {
                           BOOST_CHECK_MESSAGE(!c.slower_than_postfix, c.text);
@@ -352,7 +352,8 @@ BOOST_AUTO_TEST_CASE(too_few_workers_do_as_much_for_unequal_hosts_as_for_postfix
   at_most_one_in_twenty(
       [](Draw& draw, Burst& b) {
         b.workers = draw.count(5, 100);
-        // Who takes longer than 4 s is put off when others wait to be probed (probes.h), which is another matter.
+        // A host that takes longer than 4 s is put off when others wait to be probed (probes.h), which is another
+        // matter.
         for (Peer& p : b.hosts)
           while (p.setup() >= milliseconds(3900)) {
             p.greeting /= 2;

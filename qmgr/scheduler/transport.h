@@ -33,14 +33,14 @@ struct Transport {
   List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
   std::uint32_t probing = 0;
   std::size_t wanted_probes = 0;       // PoolShares that wait for one
-  SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
+  SteadyTime look_at_probes = kNever;  // when one of them may have to be given up
   std::deque<Job*> alone;              // jobs that must run with no other in hand
-  Job* solo = nullptr;                 // the one of them whose turn it is
+  Job* solo = nullptr;                 // the one of them that has the turn
   SteadyTime paused_until{};           // transport_rate_delay: no delivery begins before
   bool dirty = false;                  // it is among the TransportsToServe
   SteadyTime solo_until = kNever;      // if it has no connection by then it is deferred
   bool resumes = false;                // nothing runs alone any more: connections wait to be given jobs
-  /// A job runs alone, or waits for those in hand to end: no other job moves.
+  /// Whether a job runs alone, or waits for those in hand to end: no other job moves then.
   bool exclusive() const { return solo != nullptr || !alone.empty(); }
   /// Workers that a job could get: idle ones count, they can be closed.
   std::uint32_t free() const {
@@ -52,7 +52,7 @@ struct Transport {
 
 inline TenantQueue<Claim>& Claim::queue() const { return probe ? transport->probe_waiting : transport->waiting; }
 
-/// Transports whose workers may have become free: who waits for one is to be served.
+/// Transports with workers that may have become free: jobs that wait for one are to be served.
 class TransportsToServe {
  public:
   void mark(Transport& t) {

@@ -8,9 +8,9 @@ namespace pen::qmgr::scheduler {
 namespace {
 // A result's way to us and the next job's way to the program.
 constexpr microseconds kHandling{1000};
-// Jobs in hand for so long cost nobody much; quick peers are given work by the dozen.
+// Jobs in hand for so long cost little; quick peers get work by the dozen.
 constexpr milliseconds kTurn{20};
-// What a job at a host that was never measured is taken for.
+// The time that is assumed for a job at a host that was never measured.
 constexpr milliseconds kUnmeasured{5};
 }  // namespace
 
@@ -18,12 +18,12 @@ std::size_t Windows::fitting(const Connection& c) const {
   if (c.window <= 1) return c.window;
   const Destination& d = *c.destination;
   const microseconds each = d.facts.service_time;
-  // With PIPELINING alone the next one's commands hold up a result, and another connection is allowed with each.
+  // With PIPELINING alone the next job's commands hold up a result, and another connection is allowed with each.
   if (Speed::content_waits(d) && d.allowance > 0 && (each.count() == 0 || each > Speed::path(c))) return 1;
   std::int64_t n = 1;
   if (each.count() > 0) {
     // (each + trip) / each, rounded up; but not for a fiftieth. To hide our own part alone nothing is sent ahead:
-    // before it the flow says RSET, which costs the peer as much; nor to who takes one command at a time.
+    // before it the flow says RSET, which costs the peer as much; nor to a peer that takes one command at a time.
     const bool ahead = d.facts.pipelining || d.facts.round_trip.count() == 0;
     const microseconds path = ahead ? Speed::path(c) : microseconds(0);
     const microseconds trip = 50 * path < each ? microseconds(0) : path + kHandling;
@@ -35,7 +35,7 @@ std::size_t Windows::fitting(const Connection& c) const {
   if (each.count() == 0 || !d.told_apart) {
     const Share share = left_to_share(c);
     if (share.connections <= 1)
-      n = c.window;  // nobody else could take them
+      n = c.window;  // no other connection could take them
     else if (each.count() == 0 && share.hosts > 1)
       n = 1;  // the others may be quicker by far
     else if (const auto its = static_cast<std::int64_t>(share.jobs / share.connections); each.count() == 0)
@@ -64,7 +64,7 @@ Windows::Share Windows::left_to_share(const Connection& c) const {
 bool Windows::may_take(const Connection& c) const {
   if (c.spent() || rate_delay_.must_pause(*c.destination)) return false;
   if (c.handed.empty()) return true;
-  // Whether its worker had better go is asked now and then: it walks over the level.
+  // Whether its worker should go is asked only now and then: the question walks over the level.
   return c.handed.size() < fitting(c) && (c.done % 8 != 0 || finish_.worker_is_better_at(c) == nullptr) &&
          (c.last_cluster == nullptr || !finish_.leaves_to_others(c, *c.last_cluster, 0));
 }
@@ -85,7 +85,7 @@ bool Windows::backlogged(const Connection& c, std::size_t pooled) const {
   if (c.stuck) return true;
   const Destination& d = *c.destination;
   if (d.facts.service_time.count() == 0) {
-    // Nobody knows. As many connections as a new host is given at first, while that takes nothing from others.
+    // Not known. As many connections as a new host gets at first, while that takes nothing from others.
     const Transport& t = *d.transport;
     return t.limits.initial_concurrency > 0 &&
            (t.limits.workers == 0 || (t.free() > t.limits.workers / 2 && t.wanted_probes == 0));

@@ -4,9 +4,9 @@
 /// This is next_router_job() and allowed_new_worker() of docs/origins.md without its walk over all jobs:
 /// messages that hold too many workers stand aside, ordered by how many they hold, and come back
 /// when enough workers are free or when they hold fewer. Most messages join at the end of the line, or nearly so, and
-/// that costs no search; who comes back to its old place in the midst of others goes to a tree beside the line. An
-/// operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per transport
-/// for delivery (a worker is one connection).
+/// that costs no search; a message that comes back to its old place in the midst of others goes to a tree beside the
+/// line. An operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per
+/// transport for delivery (a worker is one connection).
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -103,7 +103,7 @@ class WorkerQueue {
       add(e);
     }
   }
-  /// The first that may take one of `free` workers; stays in the queue. nullptr: nobody.
+  /// The first that may take one of `free` workers; stays in the queue. nullptr: none may.
   T* next(const Fairness& fairness, std::uint64_t free) {
     if (free == 0) return nullptr;
     while (!aside_.empty() && fairness.allowed(aside_.begin()->first, free)) {
@@ -125,7 +125,7 @@ class WorkerQueue {
     return nullptr;
   }
   std::size_t size() const { return size_; }
-  /// How many workers must be free for next() to find somebody, as far as it has looked.
+  /// How many workers must be free for next() to find one, as far as it has looked.
   std::uint64_t needed(const Fairness& fairness) const {
     if (first() != nullptr) return 1;
     return aside_.empty() ? ~std::uint64_t{0} : fairness.needed(aside_.begin()->first);

@@ -50,7 +50,7 @@ void order(QueueWorld& w, const Arguments& a) {
   w.qmgr->manager_->event()->orders.give(*at, verb->second, [outcome](ipc::queue::Outcome o) { *outcome = o; });
   w.qmgr->run();
   const bool obeyed = *outcome == ipc::queue::Outcome::ok;
-  const bool awaited = !outcome->has_value();  // of a message whose delivery is under way
+  const bool awaited = !outcome->has_value();  // of a message with a delivery under way
   const std::string wanted = a.rest(2, "obeyed");
   BOOST_TEST((awaited ? "waits" : obeyed ? "obeyed" : "refused") == wanted);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// The verbs of scenario files in tests/scenario/queue, whose world is a whole queue manager: Manager, Scheduler and
+/// The verbs of scenario files in tests/scenario/queue: their world is a whole queue manager: Manager, Scheduler and
 /// QueueLog as they are, over memory storage, in virtual time. The programs around it are played (manager_fixture.h),
 /// and the power may fail at any statement.
 ///

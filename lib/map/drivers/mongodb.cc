@@ -5,7 +5,7 @@
 ///          in arrays. Fields of other types are passed over, as in Postfix. _id is never among them.
 /// Waiting: the library's calls block. Its limits are set when a connection is made: connecting takes at most what
 ///          Driver::connect() is given, and each answer kSilence. So a question may outlast its deadline in its thread;
-///          whoever asked has been answered by then (Asker). The server is told to end a query sooner (maxTimeMS).
+///          the caller has been answered by then (Asker). The server gets a shorter limit for a query (maxTimeMS).
 /// Source:  Postfix mongodb_table(5); libmongoc 1.23.
 #include <mongoc/mongoc.h>
 #include <sys/mman.h>

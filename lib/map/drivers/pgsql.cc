@@ -128,7 +128,7 @@ class PgsqlConnection final : public Connection {
   Report report_;
 };
 
-/// What libpq is told of a host of the list.
+/// The options for libpq for a host of the list.
 struct Options {
   void add(const char* name, std::string value) {
     if (value.empty()) return;

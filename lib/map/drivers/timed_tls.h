@@ -35,7 +35,7 @@ class TimedTls {
   /// Waits for at least one byte. Returns how many came; 0: the server ended the connection.
   Result<std::size_t> receive(std::span<char> buffer, SteadyTime deadline);
 
-  // For who does not wait.
+  // For callers that do not wait.
   enum class Wants { nothing, read, write };
   /// nothing: all is sent; else the same bytes are to be given again, when the descriptor is ready for that.
   Result<Wants> send_now(std::string_view bytes);

@@ -1,9 +1,9 @@
 #pragma once
-/// What a file with a certificate or a key in PEM says, for whoever looks at a configuration. TLS itself is set up by
+/// What a file with a certificate or a key in PEM says, for tools that check a configuration. TLS itself is set up by
 /// context.h.
 ///
 /// Use:     if (auto c = look_at_certificate(path); c && c->ends < now) … has expired
-/// Thread:  any. Reads the file in place; a key with a password counts as none.
+/// Thread:  any. Reads the file in place; a key with a password counts as no key.
 #include <optional>
 #include <string>
 

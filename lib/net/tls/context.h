@@ -51,8 +51,8 @@ struct ContextOptions {
   /// Alternative to pairs: files with key, certificate and chain, in this order, once or several times. What belongs
   /// together may stand in one file or in neighbouring ones.
   std::vector<std::string> chain_files;
-  /// In place of both: certificates whose keys somebody else holds (remote_signer.h). Servers offer no cipher suites
-  /// with RSA key exchange then, for those decrypt with the key.
+  /// In place of both: certificates whose keys another program holds (remote_signer.h). Servers offer no cipher suites
+  /// with RSA key exchange then, because those decrypt with the key.
   bool keys_elsewhere = false;
   std::vector<RemoteCertificate> remote;
   std::string ca_file, ca_path;  // trusted authorities; both empty: none

@@ -52,7 +52,7 @@ class ChainReader {
 };
 /// The same of one text.
 Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name);
-/// The same of certificates alone, whose key somebody else holds.
+/// The same of certificates alone: another program holds the key.
 Result<Chain> remote_chain(const RemoteCertificate& from, const std::string& name);
 struct Context::Impl {
   ContextOptions options;

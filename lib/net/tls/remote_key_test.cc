@@ -13,7 +13,7 @@ namespace {
 
 unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 
-/// Has the key, and answers when it is told to.
+/// Has the key, and answers when the test says so.
 struct Holder final : RemoteSigner {
   explicit Holder(EVP_PKEY* k) : key(k) {}
   std::shared_ptr<PendingSignature> ask(SignatureForm form, std::string data) override {
@@ -58,7 +58,7 @@ struct Holder final : RemoteSigner {
   bool at_once = false;
 };
 
-/// A server whose key is elsewhere, and a client, over memory.
+/// A server with its key elsewhere, and a client, over memory.
 struct Pair {
   explicit Pair(EVP_PKEY* k, int version) : key(k), holder(std::make_shared<Holder>(k)) {
     X509_gmtime_adj(X509_getm_notBefore(certificate.get()), 0);

@@ -1,5 +1,6 @@
 #pragma once
-/// Whoever holds the private key of a certificate that is used here: asked in a handshake, which rests meanwhile.
+/// The program that holds the private key of a certificate that is used here: it is asked in a handshake, which rests
+/// meanwhile.
 ///
 /// Use:     options.remote = {{.certificates = pem, .signer = signer}};     // in place of pairs and chain_files
 ///          … ask() sends the request; when the answer comes: pending->signature = …; pending->settle();

@@ -52,7 +52,7 @@ bool use(SSL* ssl, const std::vector<Chain>& chains) {
   return used;
 }
 
-/// The handshake rests until whoever holds the keys has said what is shown.
+/// The handshake rests until the holder of the keys has said which certificate is shown.
 int ask_for_name(SSL* ssl, Context::Impl& impl, const char* name, int* alert) {
   const auto pending = impl.options.ask_chain(name);
   if (!pending) return SSL_TLSEXT_ERR_NOACK;

@@ -61,7 +61,7 @@ struct ConnectOptions {
   /// for one label, whatever the context says.
   bool strict_names = false;
   std::vector<Tlsa> tlsa = {};  // if not empty, only these count, not the context's CAs
-  std::string tlsa_base = {};   // for DANE-TA: the name whose records these are
+  std::string tlsa_base = {};   // for DANE-TA: the name that has these records
   /// The key for looking up a session to resume and for keeping the new one. It must differ wherever the peer, the
   /// policy or the demands on the certificate differ. Empty: no resumption.
   std::string session_key = {};

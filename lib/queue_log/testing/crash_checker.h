@@ -1,7 +1,7 @@
 #pragma once
 /// What a queue owes the outside world, and whether the log that a crash left behind still gives it. For crash tests.
 ///
-/// Use:     Ledger ledger;                       // the workload notes what it was told and what it asked for
+/// Use:     Ledger ledger;                       // the workload notes the answers that it got and what it asked for
 ///          Checker(ledger, options, random, cuts).check(disk.cut(how, random), depth);   // throws Violation
 /// Depth:   above 0 the recovery is cut again at a random operation, down to that many cuts in a row.
 /// Thread:  one.
@@ -18,17 +18,17 @@
 
 namespace pen::queue_log {
 
-/// What the outside world was told of one message, and what was asked for.
+/// What the outside world knows of one message, and what was asked for.
 struct Message {
   std::uint32_t recipients = 0;
   std::set<std::string> payloads;  // every version that was ever given to the log
   bool accepted = false;           // 250 was said
   OrdinalSet tried;                // delivered() was called
-  OrdinalSet delivered;            // and its ticket was durable: told to the peer
+  OrdinalSet delivered;            // and its ticket was durable: the peer knows
   bool finish_called = false;
   bool remove_called = false;
   int asked_in = 0;      // number of the process that was asked for its end
-  bool removed = false;  // success was told
+  bool removed = false;  // success was reported
   // Taken again when the log could not know it: by a receiver that asked after several deaths, or because a drop file
   // came back. It may be there twice, and what was done of it be done again; it must not be lost, nor worked on twice
   // at once.
@@ -40,7 +40,7 @@ struct Violation {
   std::string what;
 };
 
-/// Damage that no crash and no failed write explains. What a write leaves that fails in its middle is told by recovery:
+/// Damage that no crash and no failed write explains. Recovery reports what a write leaves that fails in its middle:
 /// - half a garbage mark; the record is taken for live;
 /// - half of the second copy of a new segment's header, when a power cut then takes the first; nothing in it was
 ///   acknowledged, and no positions name it.
