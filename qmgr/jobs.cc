@@ -204,16 +204,20 @@ void Jobs::result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
-    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain)) end = JobEnd::served;
-    if (r.status.action == mail::Action::deferred || r.status.action == mail::Action::failed)
-      if (const seconds rest = complain(m, result.job, mine, r.status); rest > blocked) {
-        blocked = rest;
+    const bool rest = result.is_rest(mine.front());
+    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain || rest))
+      end = JobEnd::served;
+    if (!rest && (r.status.action == mail::Action::deferred || r.status.action == mail::Action::failed))
+      if (const seconds pause = complain(m, result.job, mine, r.status); pause > blocked) {
+        blocked = pause;
         why = r.status.text;
       }
     rounds_.soften(m, r.status);
-    if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&
+    if ((r.try_next_host || r.one_domain || rest) && r.status.action == mail::Action::deferred &&
         m.order == Active::Order::none) {
-      if (r.one_domain)
+      if (rest)
+        around_.scheduler.rest_at_once(result.job, mine, r.status);
+      else if (r.one_domain)
         around_.scheduler.one_domain_only(result.job, mine, r.status);
       else
         around_.scheduler.try_next_host(result.job, mine, r.status);
