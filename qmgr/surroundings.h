@@ -4,6 +4,7 @@
 /// Use:     Surroundings is made once, by the Manager, and given to each of its parts by reference.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -39,7 +40,13 @@ struct ManagerOptions {
   /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
-  bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
+  /// soft_bounce of transports whose lines of master.cf have their own.
+  std::map<std::string, bool, std::less<>> transport_soft_bounce = {};
+  bool is_soft(std::string_view transport) const {
+    const auto own = transport_soft_bounce.find(transport);
+    return own == transport_soft_bounce.end() ? soft_bounce : own->second;
+  }
+  bool allow_minus = true;  // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
   /// Whose sender may have to be rewritten (srs_forward); trivial-rewrite says whether.
   enum class Rewrites : std::uint8_t { none, forwarded, all } rewrites = Rewrites::none;
