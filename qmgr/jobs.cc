@@ -54,7 +54,7 @@ ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
     }
   }
   if (a.rewritten || !job.verp.empty()) set_sender(job, m, a.rewritten);
-  job.soft_refusals = around_.options.soft_bounce;
+  job.soft_refusals = around_.options.is_soft(a.transport);
   job.other_hosts = a.other_hosts;
   job.shaped = a.shaped;
   job.provider = std::move(a.provider);
@@ -89,7 +89,7 @@ void Jobs::hand(HandJob& a) {
     job.inline_body = reread;
   }
   if (around_.watched()) rounds_.tell(m, a.ordinals, {.step = ipc::queue::Step::handed, .where = where_of(a, job)});
-  InHand& in_hand = jobs_[a.job] = {a.message, std::move(a.ordinals)};
+  InHand& in_hand = jobs_[a.job] = {a.message, std::move(a.ordinals), job.soft_refusals};
   if (around_.options.egress) in_hand.group = Egress::group_of(around_.scheduler.provider_of(a.job), job.nexthop);
   around_.ports.hand_job(a.transport, job, std::move(fd));
 }
@@ -204,16 +204,20 @@ void Jobs::result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
-    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain)) end = JobEnd::served;
-    if (r.status.action == mail::Action::deferred || r.status.action == mail::Action::failed)
-      if (const seconds rest = complain(m, result.job, mine, r.status); rest > blocked) {
-        blocked = rest;
+    const bool rest = result.is_rest(mine.front());
+    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain || rest))
+      end = JobEnd::served;
+    if (!rest && (r.status.action == mail::Action::deferred || r.status.action == mail::Action::failed))
+      if (const seconds pause = complain(m, result.job, mine, r.status); pause > blocked) {
+        blocked = pause;
         why = r.status.text;
       }
-    rounds_.soften(m, r.status);
-    if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&
+    rounds_.soften(m, r.status, job.soft);
+    if ((r.try_next_host || r.one_domain || rest) && r.status.action == mail::Action::deferred &&
         m.order == Active::Order::none) {
-      if (r.one_domain)
+      if (rest)
+        around_.scheduler.rest_at_once(result.job, mine, r.status);
+      else if (r.one_domain)
         around_.scheduler.one_domain_only(result.job, mine, r.status);
       else
         around_.scheduler.try_next_host(result.job, mine, r.status);

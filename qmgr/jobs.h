@@ -40,6 +40,7 @@ class Jobs {
   struct InHand {
     MessageNumber message = 0;
     Ordinals ordinals;
+    bool soft = false;       // what is refused is tried again
     std::string group = {};  // of its next hop, where mail is sent from sources
   };
   /// What a result says of the source that the mail was sent from.

@@ -57,6 +57,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
   o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
   o.manager.soft_bounce = s.soft_bounce;
+  for (const config::Service& service : c.config().master())
+    if (service.type != config::ServiceType::inet &&
+        std::ranges::any_of(service.overrides, [](const auto& own) { return own.name == "soft_bounce"; }))
+      o.manager.transport_soft_bounce[service.name] = c.config().with(service).settings().soft_bounce;
   o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
   for (const ipc::Carrier& carrier : ipc::all_carriers()) {

@@ -154,6 +154,23 @@ BOOST_AUTO_TEST_CASE(with_soft_bounce_refused_mail_stays_in_the_queue_until_it_e
   BOOST_TEST(outside.notices[0] == "failure A1: no@a.example nowhere@c.example");
 }
 
+BOOST_AUTO_TEST_CASE(a_transport_can_have_a_soft_bounce_of_its_own) {
+  ManagerOptions options;
+  options.transport_soft_bounce["smtp"] = true;
+  start(options);
+  qmgr->send("A1", "s@x.example", {"no@a.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure A1: nowhere@c.example");  // it has no transport
+  BOOST_TEST(qmgr->listed() == 1U);
+  options.transport_soft_bounce["smtp"] = false;
+  options.soft_bounce = true;
+  start(options);
+  qmgr->send("A2", "s@x.example", {"no@a.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_TEST(outside.notices.back() == "failure A2: no@a.example");
+}
+
 BOOST_AUTO_TEST_CASE(each_recipient_of_a_verp_message_has_a_notice_to_his_address) {
   qmgr->verp = "+=";
   qmgr->send("A1", "s@x.example", {"no@a.example", "ok@a.example", "nowhere@c.example"});

@@ -95,9 +95,8 @@ void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatu
       });
 }
 
-void Rounds::soften(const Active& m, mail::DeliveryStatus& status) const {
-  if (!around_.options.soft_bounce || status.action != mail::Action::failed || mail::is_probe(m.envelope().purpose))
-    return;
+void Rounds::soften(const Active& m, mail::DeliveryStatus& status, bool soft) const {
+  if (!soft || status.action != mail::Action::failed || mail::is_probe(m.envelope().purpose)) return;
   status.action = mail::Action::deferred;
   if (!status.dsn.empty()) status.dsn[0] = '4';
 }

@@ -32,7 +32,7 @@ class Rounds {
   /// Nothing happened to these: the scheduler gave them back.
   void untried(Active& m, const Ordinals& ordinals);
   /// soft_bounce: what a program or the routing refused waits for another try. A probe gets no second try.
-  void soften(const Active& m, mail::DeliveryStatus& status) const;
+  void soften(const Active& m, mail::DeliveryStatus& status, bool soft) const;
   /// The line of the log for recipients that no delivery program had a result for. relay empty:
   /// none.
   void log_undelivered(const Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,

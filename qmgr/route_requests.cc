@@ -31,7 +31,7 @@ bool RouteRequests::may_be_option(std::string_view recipient) const {
 void RouteRequests::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status) {
   around_.scheduler.unroutable(m.number, ordinal);
   rounds_.log_undelivered(m, {ordinal}, status);
-  rounds_.soften(m, status);
+  rounds_.soften(m, status, around_.options.soft_bounce);
   if (status.action == mail::Action::failed) {
     rounds_.done(m, {ordinal}, status);
   } else {

@@ -41,7 +41,13 @@ struct ManagerOptions {
   /// Whole address of double_bounce_sender: besides the null sender the only one with mail that discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
-  bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
+  /// soft_bounce of transports whose lines of master.cf have their own.
+  std::map<std::string, bool, std::less<>> transport_soft_bounce = {};
+  bool is_soft(std::string_view transport) const {
+    const auto own = transport_soft_bounce.find(transport);
+    return own == transport_soft_bounce.end() ? soft_bounce : own->second;
+  }
+  bool allow_minus = true;  // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
   /// What settings let a program name for its mail, by program. A client without an entry may name any: root.
   std::map<std::string, config::Ways, std::less<>> filters = {}, transports = {};

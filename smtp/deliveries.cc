@@ -341,9 +341,11 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
     filter(status, job.queue_id, !job.other_hosts);
     const auto& recipient = job.recipients[i];
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
-    const bool goes_on = may_go_on(job, done, status);
-    const bool one_domain = !apart.empty() && apart[i] && status.action == mail::Action::deferred;
-    if (!goes_on && !one_domain) {
+    const bool put_off = status.action == mail::Action::deferred;
+    const bool rest = put_off && !done.rest.empty() && done.rest[i];
+    const bool goes_on = !rest && may_go_on(job, done, status);
+    const bool one_domain = put_off && !rest && !apart.empty() && apart[i];
+    if (!goes_on && !one_domain && !rest) {
       metrics::count_attempt(settings_.lmtp ? metrics::Agent::lmtp : metrics::Agent::smtp, delays, status.action,
                              job.purpose);
       const auto wording =
@@ -368,13 +370,15 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
                               .tls_cipher = c.tls_facts().cipher,
                               .tls_trusted = c.tls_facts().trusted});
     }
-    const auto same = std::find_if(result.results.begin(), result.results.end(),
-                                   [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });
+    const auto same = std::find_if(result.results.begin(), result.results.end(), [&](const auto& r) {
+      return r.status == status && r.one_domain == one_domain && result.is_rest(r.ordinals.front()) == rest;
+    });
+    if (rest) result.rest.push_back(recipient.ordinal);
     if (same != result.results.end()) {
       same->ordinals.push_back(recipient.ordinal);
       continue;
     }
-    if (goes_on || one_domain) log::info("{}: {}", job.queue_id, status.text);
+    if (goes_on || one_domain || rest) log::info("{}: {}", job.queue_id, status.text);
     result.results.push_back({{recipient.ordinal}, std::move(status), goes_on, one_domain});
   }
   qmgr_.send(result);

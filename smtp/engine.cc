@@ -146,8 +146,8 @@ void Engine::refuse_locally(Transaction& t) {
   }
 }
 
-/// Puts off the recipients beyond what the peer has said that it takes (LIMITS), as its own 452 would, without a
-/// command for each.
+/// Leaves the recipients beyond what the peer has said that it takes (LIMITS) to another transaction, without a command
+/// for each: they are put off, as its own 452 would, and marked.
 void Engine::mind_limits(Transaction& t) {
   if (offers_.rcpt_max == 0 && offers_.rcpt_domain_max == 0) return;
   std::uint64_t kept = 0;
@@ -164,6 +164,8 @@ void Engine::mind_limits(Transaction& t) {
                                "host " + peer_.shown + " takes no more " + (crowded ? "recipients" : "domains") +
                                    " in a message than " +
                                    std::to_string(crowded ? offers_.rcpt_max : offers_.rcpt_domain_max)));
+      // One domain is learned of the host instead (domains.h), so that its next messages come in such parts.
+      t.recipients[i].rest = crowded || offers_.rcpt_domain_max > 1;
       continue;
     }
     ++kept;

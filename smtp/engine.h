@@ -90,6 +90,8 @@ struct Opened {
 struct JobDone {
   const Job* job = nullptr;
   std::vector<mail::DeliveryStatus> results;  // one per recipient, in order
+  // One per recipient: beyond what the peer takes in a transaction (LIMITS), and others were taken. Empty: none was.
+  std::vector<bool> rest = {};
   microseconds service_time{0};
   std::uint32_t connection_use = 1;  // how many transactions this connection has seen
   bool cut_short = false;            // the connection ended before the peer had answered all of it
@@ -190,6 +192,7 @@ class Engine {
   struct Recipient {
     enum class State : std::uint8_t { pending, accepted, settled } state = State::pending;
     mail::DeliveryStatus status;  // when settled
+    bool rest = false;            // beyond RCPTMAX or RCPTDOMAINMAX
   };
   struct Transaction {
     std::uint64_t number = 0;

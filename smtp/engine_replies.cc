@@ -405,6 +405,10 @@ void Engine::report(Transaction& t, SteadyTime now, bool cut_short, bool own_fau
                .connection_use = t.use,
                .cut_short = cut_short,
                .own_fault = own_fault};
+  const auto is_rest = [](const Recipient& r) { return r.rest; };
+  const auto is_taken = [](const Recipient& r) { return r.status.dsn.starts_with('2'); };
+  if (std::ranges::any_of(t.recipients, is_rest) && std::ranges::any_of(t.recipients, is_taken))
+    for (const auto& r : t.recipients) done.rest.push_back(r.rest);
   done.results.reserve(t.recipients.size());
   for (auto& r : t.recipients) done.results.push_back(std::move(r.status));
   events_.emplace_back(std::move(done));

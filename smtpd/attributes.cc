@@ -24,7 +24,7 @@ std::optional<std::string> address_attribute(std::string_view part, const std::o
   if (!address) return "";
   if (domain) return std::string(mail::domain_part(*address));
   if (address->empty()) return "<>";
-  return whole ? *address : std::string(mail::local_part(*address));
+  return whole ? mail::to_internal(*address) : mail::unquote_local(mail::local_part(*address));
 }
 
 }  // namespace

@@ -49,8 +49,12 @@ std::string Checks::policy_request_for(const PolicyService& service) const {
   query.server_address = server.is_unix() || server.host.empty() ? std::string_view("unknown") : server.host;
   query.server_port = server_port;
   query.helo_name = client.helo;
-  if (about.sender) query.sender = *about.sender;
-  query.recipient = about.recipient ? std::string_view(*about.recipient) : about.only_recipient;
+  // Without the quotes that a command needs, as Postfix has them.
+  const std::string sender = about.sender ? mail::to_internal(*about.sender) : std::string();
+  const std::string recipient =
+      mail::to_internal(about.recipient ? std::string_view(*about.recipient) : about.only_recipient);
+  query.sender = sender;
+  query.recipient = recipient;
   query.recipient_count = content ? about.recipient_count : 0;
   query.queue_id = about.queue_id;
   query.instance = instance;
@@ -97,7 +101,7 @@ async::Task<Checks::Answer> Checks::check_policy_service(const Restriction& r, c
   const auto action = co_await tools_.policies.ask(
       service, subject_.transaction, [this, &service] { return policy_request_for(*service); },
       policy_.settings.smtputf8_enable);
-  if (action && action->empty()) co_return server_error(fmt::format("policy service {}: empty action", server.name));
+  if (action && trim(*action).empty()) co_return Answer::dunno;
   if (!action && by_default_)
     co_return refuse(451, "4.3.5", Name{}, "Server configuration problem", mail::ErrorClass::software);
   const bool outer = std::exchange(by_default_, by_default_ || !action);

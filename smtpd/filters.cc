@@ -188,13 +188,13 @@ async::Task<std::optional<Response>> SessionFilters::mail(std::string_view args)
     co_return refused_;
   }
   const std::string sender = message_->envelope().sender;
-  sender_ = {.address = sender, .route = co_await route(sender)};
+  sender_ = {.address = policy_.resolve->rewrite(sender), .route = co_await route(sender)};
   co_return settle(co_await chain_.mail(sender, parameters(args), *this), "MAIL");
 }
 
 async::Task<std::optional<Response>> SessionFilters::rcpt(std::string recipient, std::string_view args) {
   if (message_->effects().discard) co_return std::nullopt;  // decided
-  recipient_ = {.address = recipient, .route = co_await route(recipient)};
+  recipient_ = {.address = policy_.resolve->rewrite(recipient), .route = co_await route(recipient)};
   const auto verdict = co_await chain_.rcpt(recipient, parameters(args), *this);
   co_return settle(verdict, "RCPT", recipient);
 }

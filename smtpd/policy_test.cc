@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(each_action_has_the_effect_of_an_access_table_s) {
       {"INFO look", std::string(kOk)},
       {"HOLD", std::string(kOk)},
       {"reject_unauth_destination, reject", "554 5.7.1 " + to + "Access denied\r\n"},
-      {"", "451 4.3.5 Server configuration error\r\n"},
+      {"", std::string(kOk)},  // as in Postfix
       {"HANGUP", "451 4.3.5 Server configuration error\r\n"},
   };
   for (const auto& row : rows) {

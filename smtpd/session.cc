@@ -113,7 +113,8 @@ void Session::reply(std::string_view given, std::string_view footer, std::string
     metrics::smtpd_rejects_by_status.add(metrics::enhanced_of(text));
   }
   if (refuses(text) && !footer.empty()) {
-    const Subject about = subject();
+    Subject about = subject();
+    if (transaction_ && !about.recipient) about.recipient = transaction_->first_recipient();
     const config::Lookup names = [&](std::string_view name) {
       return session_attribute(name, about, settings(), server_.loop.clock().wall_now());
     };

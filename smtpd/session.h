@@ -151,7 +151,7 @@ class Session {
 
   // session_forward.cc
   /// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
-  std::string_view attributes_refused(bool permitted) const;
+  std::string attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const;
 
   // session_data.cc
   /// Whether `size` is above message_size_limit.

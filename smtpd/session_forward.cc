@@ -10,17 +10,28 @@ namespace pen::smtpd {
 
 using Kind = mail::ClientAttribute::Kind;
 
-std::string_view Session::attributes_refused(bool permitted) const {
-  if (!permitted) return "550 5.7.0 Error: insufficient authorization";
+namespace {
+/// A name of an attribute as nearly everybody writes it.
+std::string as_said(std::string name) {
+  for (char& c : name)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return name;
+}
+}  // namespace
+
+std::string Session::attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const {
   if (transaction_) return "503 5.5.1 Error: MAIL transaction in progress";
+  if (trim(line.args).empty()) return fmt::format("501 5.5.4 Syntax: {} attribute=value...", verb);
+  if (!permitted) return "550 5.7.0 Error: insufficient authorization";
   return {};
 }
 
 async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(standing_.may_xforward); !no.empty()) co_return co_await refuse(no);
+  if (const auto no = attributes_refused(line, "XFORWARD", standing_.may_xforward); !no.empty())
+    co_return co_await refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
-    co_return co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
+    co_return co_await refuse("501 5.5.4 Error: attribute=value expected");
   }
   Forwarded next = client_.forwarded ? *client_.forwarded : Forwarded();
   for (const auto& a : *attributes) {
@@ -31,7 +42,7 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
       // Without an address it would look like mail that was submitted here.
       next.client.address = a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
       if (next.client.address.empty()) {
-        co_return co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
+        co_return co_await refuse("501 5.5.4 Bad ADDR syntax: " + printable(value, 100));
       }
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
@@ -45,7 +56,8 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
     } else if (a.name == "source") {
       next.local = a.kind == Kind::value ? std::optional(iequals(value, "LOCAL")) : std::nullopt;
     } else {
-      co_return co_await refuse(fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(a.name, 50)));
+      co_return co_await refuse(
+          fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(as_said(a.name), 50)));
     }
   }
   client_.forwarded = std::make_unique<Forwarded>(std::move(next));
@@ -54,10 +66,11 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
 }
 
 async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(standing_.may_xclient); !no.empty()) co_return co_await refuse(no);
+  if (const auto no = attributes_refused(line, "XCLIENT", standing_.may_xclient); !no.empty())
+    co_return co_await refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
-    co_return co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
+    co_return co_await refuse("501 5.5.4 Error: attribute=value expected");
   }
   Peer next = client_.peer;
   std::string helo;
@@ -102,10 +115,11 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
     } else if (a.name == "login") {
       if (!value.empty()) login.reset(new Login{.method = "XCLIENT", .username = value});
     } else {
-      bad = "attribute name: " + printable(a.name, 50);
+      co_return co_await refuse(
+          fmt::format("501 5.5.4 Bad XCLIENT attribute name: {}", printable(as_said(a.name), 50)));
     }
     if (!bad.empty()) {
-      co_return co_await refuse("501 5.5.4 Bad XCLIENT " + bad);
+      co_return co_await refuse(fmt::format("501 5.5.4 Bad {} syntax: {}", bad, printable(value, 100)));
     }
   }
   // A verified name is also the reverse name, unless REVERSE_NAME gives another.

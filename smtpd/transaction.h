@@ -46,6 +46,11 @@ class Transaction {
   /// Empty: none yet.
   const std::string& queue_id() const { return message_.queue_id(); }
   std::size_t recipients() const { return message_.recipients(); }
+  /// The first that was taken, as footers name it.
+  std::optional<std::string> first_recipient() {
+    const auto& taken = message_.envelope().recipients;
+    return taken.empty() ? std::nullopt : std::optional(taken.front().address);
+  }
 
   /// One RCPT command of a group.
   struct RcptJob {

@@ -228,7 +228,7 @@ Response Transaction::not_taken(const intake::Commit& commit) {
     case Outcome::too_many_fields:
       return Response::refused("552 5.3.4 Error: too many header fields", ErrorClass::bounce);
     case Outcome::expansion_limit:  // our table's fault: mail survives until that is put right
-      return Response::refused("451 4.6.0 Error: alias expansion exceeds limit", ErrorClass::data);
+      return Response::refused("451 4.6.0 Alias expansion error", ErrorClass::data);
     case Outcome::refused:
       return Response::refused((commit.text.starts_with('5') ? "550 " : "451 ") + commit.text, ErrorClass::policy)
           .because(metrics::Reason::content);

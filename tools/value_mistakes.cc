@@ -15,6 +15,7 @@
 #include "lib/mail/address.h"
 #include "lib/map/file_map.h"
 #include "lib/map/table_file.h"
+#include "lib/net/tls/known_names.h"
 #include "lib/service/named_tables.h"
 #include "tools/table_entries.h"
 
@@ -112,6 +113,8 @@ bool is_one_of(std::span<const std::string_view> known, std::string_view word) {
 
 std::string in_quotes(std::string_view text) { return "\"" + printable(text, 80) + "\""; }
 
+std::int64_t in_hours(milliseconds time) { return std::chrono::floor<std::chrono::hours>(time).count(); }
+
 class ValueFinder {
  public:
   /// service: its -o are looked at; nullptr: main.cf.
@@ -129,6 +132,7 @@ class ValueFinder {
     passwords();
     mechanisms();
     tls_levels();
+    tls_names();
     needed();
     names();
     domains();
@@ -342,6 +346,31 @@ class ValueFinder {
     }
   }
 
+  void tls_names() {
+    for (const char* side : {"smtpd", "smtp", "lmtp"})
+      for (const char* kind : {"exclude_ciphers", "mandatory_exclude_ciphers"}) {
+        const std::string setting = fmt::format("{}_tls_{}", side, kind);
+        ciphers(setting, join(items(setting), " "));
+      }
+    for (const char* setting : {"tls_high_cipherlist", "tls_medium_cipherlist", "tls_null_cipherlist"})
+      if (set_here(setting)) ciphers(setting, value(setting));
+    for (const char* setting : {"tls_eecdh_auto_curves", "tls_ffdhe_auto_groups"})
+      for (const std::string& item : items(setting))
+        if (!tls::is_known_group(item))
+          say(setting, in_quotes(item) + " is no group for key exchange and has no effect",
+              "a group, as openssl ecparam -list_curves has them, or X25519");
+  }
+  void ciphers(const std::string& setting, const std::string& list) {
+    for (const std::string& name : tls::unknown_ciphers(list))
+      say(setting, in_quotes(name) + " is no cipher and has no effect", "a name, as openssl ciphers ALL has them");
+    for (std::string_view name : split(list, " \t\r\n,:")) {
+      if (name.starts_with('!')) name.remove_prefix(1);
+      if (tls::is_tls13_suite(name))
+        say(setting, in_quotes(name) + " has no effect: suites of TLS 1.3 are always there",
+            "protocols without TLSv1.3, if they are not to be used");
+    }
+  }
+
   void needed() {
     if (set_here("smtp_sasl_auth_enable") && s_.smtp.sasl_auth_enable && value("smtp_sasl_password_maps").empty())
       say("smtp_sasl_auth_enable", "smtp_sasl_password_maps is empty: there is no password to log in with",
@@ -356,6 +385,12 @@ class ValueFinder {
         s_.delay_warning_time >= s_.maximal_queue_lifetime)
       say("delay_warning_time", "mail is returned before it is warned of: maximal_queue_lifetime is not longer",
           "less than maximal_queue_lifetime");
+    if ((set_here("bounce_queue_lifetime") || set_here("maximal_queue_lifetime")) &&
+        s_.bounce_queue_lifetime > s_.maximal_queue_lifetime)
+      say(set_here("bounce_queue_lifetime") ? "bounce_queue_lifetime" : "maximal_queue_lifetime",
+          fmt::format("a notice that cannot be delivered waits longer ({} h) than other mail ({} h)",
+                      in_hours(s_.bounce_queue_lifetime), in_hours(s_.maximal_queue_lifetime)),
+          "bounce_queue_lifetime = $maximal_queue_lifetime, or less", Severity::note);
     if ((set_here("smtpd_soft_error_limit") || set_here("smtpd_hard_error_limit")) &&
         s_.smtpd_soft_error_limit > s_.smtpd_hard_error_limit)
       say(set_here("smtpd_soft_error_limit") ? "smtpd_soft_error_limit" : "smtpd_hard_error_limit",

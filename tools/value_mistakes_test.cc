@@ -42,6 +42,29 @@ struct Site {
 
 BOOST_FIXTURE_TEST_SUITE(values_without_sense, Site)
 
+BOOST_AUTO_TEST_CASE(names_of_ciphers_and_groups_that_nobody_knows_are_told) {
+  BOOST_TEST(found("smtpd_tls_exclude_ciphers = aNULL, DES, PSD\n") ==
+             "smtpd_tls_exclude_ciphers: \"PSD\" is no cipher and has no effect");
+  BOOST_TEST(line == 2);
+  for (const char* side : {"smtpd", "smtp", "lmtp"})
+    for (const char* kind : {"exclude_ciphers", "mandatory_exclude_ciphers"})
+      BOOST_TEST(found("", std::string("2525 inet n - n - - smtpd -o ") + side + "_tls_" + kind + "=RC5,anull\n")
+                     .contains("\"anull\" is no cipher"));
+  BOOST_TEST(found("tls_high_cipherlist = HIGH:!aNULL:!MD:@STRENGTH\n").contains("\"MD\" is no cipher"));
+  BOOST_TEST(found("tls_medium_cipherlist = ECDHE-RSA-AES128-GCM-SHA256:EDH-RSA-DES-CBC3-SHA:!RC4\n") == "");
+  BOOST_TEST(found("tls_high_cipherlist = HIGH:TLS_AES_128_GCM_SHA256\n").contains("suites of TLS 1.3"));
+  BOOST_TEST(found("tls_eecdh_auto_curves = X25519 secp255r1\n").contains("\"secp255r1\" is no group"));
+  BOOST_TEST(found("tls_eecdh_auto_curves = X25519MLKEM768, X25519, prime256v1\ntls_ffdhe_auto_groups =\n") == "");
+}
+
+BOOST_AUTO_TEST_CASE(notices_that_wait_longer_than_mail_are_told) {
+  BOOST_TEST(found("maximal_queue_lifetime = 1d\n") ==
+             "maximal_queue_lifetime: a notice that cannot be delivered waits longer (120 h) than other mail (24 h)");
+  BOOST_TEST(found("bounce_queue_lifetime = 6d\n").starts_with("bounce_queue_lifetime: a notice"));
+  BOOST_TEST(found("bounce_queue_lifetime = 1d\n") == "");
+  BOOST_TEST(found("bounce_queue_lifetime = 0\nmaximal_queue_lifetime = 1d\n") == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_word_that_a_list_does_not_know_is_told_with_the_nearest) {
   BOOST_TEST(found("masquerade_classes = envelope_sendr\n") ==
              "masquerade_classes: \"envelope_sendr\" is no word of this list and has no effect");

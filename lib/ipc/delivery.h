@@ -8,6 +8,7 @@
 /// are scheduled again without penalty; any other job of it without a JobResult is in doubt and is deferred.
 /// Death of the program: the stage page tells qmgr which jobs may have had an effect (see Stage). One that ends in
 /// order says so (leaving()).
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -162,7 +163,11 @@ struct JobResult {
   microseconds service_time{0};          // from start on the wire to the last reply
   bool cut_short = false;                // the connection ended before the last reply
   bool own_fault = false;                // what is deferred is so because of us: it says nothing of the peer
-  PEN_FIELDS(job, connection, results, service_time, cut_short, own_fault)
+  // Ordinals that are deferred because they are beyond what the host takes in a transaction, of which it took others:
+  // they are for another one at once.
+  std::vector<std::uint32_t> rest = {};
+  bool is_rest(std::uint32_t ordinal) const { return std::ranges::find(rest, ordinal) != rest.end(); }
+  PEN_FIELDS(job, connection, results, service_time, cut_short, own_fault, rest)
 };
 
 using ToProgram = std::variant<StagePage, OpenConnection, CloseConnection, Job>;

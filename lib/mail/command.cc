@@ -103,6 +103,10 @@ std::optional<std::string> normal_orcpt(std::string_view value, bool smtputf8) {
   return out;
 }
 
+// RFC 3461 section 5.4 has 100; programs put longer Message-IDs there, and Postfix takes them.
+constexpr std::size_t kMaxEnvid = 1000;
+
+/// Words that are said twice, and commas too many, are passed over, as in Postfix.
 std::optional<std::uint8_t> parse_notify(std::string_view value) {
   std::uint8_t bits = 0;
   while (true) {
@@ -117,14 +121,13 @@ std::optional<std::uint8_t> parse_notify(std::string_view value) {
       bit = notify::kFailure;
     else if (iequals(word, "DELAY"))
       bit = notify::kDelay;
-    else
+    else if (!word.empty())
       return std::nullopt;
-    if (bits & bit) return std::nullopt;
     bits |= bit;
     if (comma == std::string_view::npos) break;
     value.remove_prefix(comma + 1);
   }
-  if ((bits & notify::kNever) != 0 && bits != notify::kNever) return std::nullopt;
+  if (bits == 0 || ((bits & notify::kNever) != 0 && bits != notify::kNever)) return std::nullopt;
   return bits;
 }
 
@@ -167,7 +170,7 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
       return bad_value("RET");
   } else if (options.dsn && iequals(p.name, "ENVID")) {
     auto decoded = decode_xtext(p.value);
-    if (!mail.envid.empty() || !decoded || decoded->empty() || p.value.size() > 100) return bad_value("ENVID");
+    if (!mail.envid.empty() || !decoded || decoded->empty() || p.value.size() > kMaxEnvid) return bad_value("ENVID");
     for (const char c : *decoded)  // RFC 3461 section 4.4: printable US-ASCII only
       if (c < 32 || c > 126) return bad_value("ENVID");
     mail.envid = *std::move(decoded);

@@ -50,6 +50,7 @@ class OtherFilters::Macros final : public MacroSource {
     if (name == "j") return intake_.settings.myhostname;
     if (name == "v") return settings_.version;
     if (name == "daemon_name") return settings_.daemon_name;
+    if (name == "daemon_addr") return "127.0.0.1";  // as Postfix has it where nobody has connected
     if (name == "_") return fmt::format("{} [{}]", client.name, client.address);
     if (name == "client_addr") return client.address;
     if (name == "client_name") return client.name;
@@ -108,14 +109,15 @@ async::Task<Verdict> OtherFilters::envelope(Chain& chain, intake::Message& messa
   verdict = co_await chain.helo(macros.client.name);
   if (verdict.refused()) co_return verdict;
   where = "MAIL";
-  const std::string sender = message.envelope().sender;
+  // Completed, as in Postfix: a filter of senders' domains cannot do with "root".
+  const std::string sender = intake_.resolve->rewrite(message.envelope().sender);
   macros.sender = {sender, co_await route(sender, sender)};
-  verdict = co_await chain.mail(message.envelope().sender, {}, macros);
+  verdict = co_await chain.mail(sender, {}, macros);
   if (verdict.refused() || verdict.discard) co_return verdict;
   where = "RCPT";
   const std::size_t count = message.recipients();
   for (std::size_t i = 0; i < count; ++i) {
-    macros.recipient.address = message.envelope().recipients[i].address;
+    macros.recipient.address = intake_.resolve->rewrite(message.envelope().recipients[i].address);
     macros.recipient.route = co_await route(sender, macros.recipient.address);
     verdict = co_await chain.rcpt(macros.recipient.address, {}, macros);
     if (verdict.refused() || verdict.discard) co_return verdict;

@@ -157,7 +157,7 @@ class VirtualExpander {
     const std::size_t node = *here;
     const std::string address = nodes_[node].address;
     const std::size_t depth = nodes_[node].depth;
-    if (depth > options_.virtual_alias_recursion_limit) {
+    if (depth >= options_.virtual_alias_recursion_limit) {
       limit("nesting", address);
       return {};
     }

@@ -258,6 +258,11 @@ BOOST_AUTO_TEST_CASE(alias_loops_and_floods_are_stopped_and_said) {
   options.virtual_alias_maps = "inline:{ @d.example = x@d.example }";
   options.virtual_alias_recursion_limit = 3;
   BOOST_TEST(expanded("a@d.example") == "x@d.example");
+  // As many look-ups one behind the other, with that of the end, as the limit says.
+  options.virtual_alias_maps = "inline:{ a@e.example = b@e.example, b@e.example = c@e.example }";
+  BOOST_TEST(expanded("a@e.example") == "c@e.example");
+  options.virtual_alias_recursion_limit = 2;
+  BOOST_TEST(expanded("a@e.example").starts_with("limit: "));
 }
 BOOST_AUTO_TEST_CASE(a_table_value_that_is_no_address_is_a_temporary_failure) {
   BOOST_TEST(expanded("broken@example.org").starts_with("error: "));

@@ -216,6 +216,8 @@ struct World {
       if (put_off > 0 && one_in(3)) complain(job.job);
       if (put_off > 0 && one_in(4))
         core->one_domain_only(job.job, back, status);
+      else if (put_off > 0 && put_off < job.ordinals.size() && one_in(4))
+        core->rest_at_once(job.job, back, status);
       else if (put_off > 0)
         core->try_next_host(job.job, back, status);
       const bool some = put_off < job.ordinals.size();

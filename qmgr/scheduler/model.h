@@ -62,6 +62,7 @@ struct Model {
   bool schedule(Job& j, bool from_pool = false);
   void go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   void split_domains(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  void go_again(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
   void drop(Job& j);
 
@@ -173,6 +174,8 @@ struct Model {
   // next_host.cc
   /// What a host does not take of the job may be tried at another one in this round.
   bool may_go_on(const Job& j, const Destination& from) const;
+  void give_up(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  Job& part_of(Job& j, const Ordinals& ordinals, RouteSet& route);
   void schedule_gone_on();
 
   // suspend.cc

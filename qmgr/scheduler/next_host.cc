@@ -22,32 +22,46 @@ bool Model::may_go_on(const Job& j, const Destination& from) const {
          });
 }
 
-void Model::go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
-  Destination& from = *j.connection->destination;
-  if (!may_go_on(j, from)) {
-    ++figures.deferred;
-    actions.emplace_back(DeferRecipients{j.message->number, ordinals, status, from.address.shown(), 0});
-    return;
-  }
-  RouteSet& rest = routes.without(*j.route, from);
+void Model::give_up(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  ++figures.deferred;
+  actions.emplace_back(
+      DeferRecipients{j.message->number, ordinals, status, j.connection->destination->address.shown(), 0});
+}
+
+/// A job for some recipients of another one, which is in hand; schedule_gone_on() places it.
+Job& Model::part_of(Job& j, const Ordinals& ordinals, RouteSet& route) {
   Message& m = *j.message;
   const auto made = jobs.make(ordinals.front());
   Job& next = made.object;
   next.number = made.number;
   for (auto at = ordinals.begin() + 1; at != ordinals.end(); ++at) next.ordinals.push_back(*at);
   next.message = &m;
-  next.route = &rest;
-  routes.reference(rest);
-  // The route is that of this round however long it takes: another look-up would begin with the first host again.
-  next.expiry = kNever;
+  next.route = &route;
+  routes.reference(route);
+  next.expiry = j.expiry;
   next.formed = clock.now;
   next.isolated = j.isolated;
   next.rewritten = j.rewritten;
   next.several = j.several;
-  next.sessions = static_cast<std::uint16_t>(j.sessions + 1);
+  next.sessions = j.sessions;
   m.jobs.push_back(next.in_message);
   ++m.job_count;
   gone_on_.push_back(next.number);
+  return next;
+}
+
+void Model::go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  Destination& from = *j.connection->destination;
+  if (!may_go_on(j, from)) return give_up(j, ordinals, status);
+  Job& next = part_of(j, ordinals, routes.without(*j.route, from));
+  // The route is that of this round however long it takes: another look-up would begin with the first host again.
+  next.expiry = kNever;
+  ++next.sessions;
+}
+
+void Model::go_again(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  if (j.message->withdrawn || draining) return give_up(j, ordinals, status);
+  part_of(j, ordinals, *j.route);
 }
 
 void Model::schedule_gone_on() {
@@ -88,6 +102,13 @@ void Scheduler::one_domain_only(JobNumber number, const Ordinals& ordinals, cons
   Job* const j = s.jobs.find(number);
   PEN_CHECK(j != nullptr && j->place == Job::Place::handed && !ordinals.empty(), "what one host refused was with it");
   s.split_domains(*j, ordinals, status);
+}
+
+void Scheduler::rest_at_once(JobNumber number, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  Model& s = *model_;
+  Job* const j = s.jobs.find(number);
+  PEN_CHECK(j != nullptr && j->place == Job::Place::handed && !ordinals.empty(), "what a host left over was with it");
+  s.go_again(*j, ordinals, status);
 }
 
 }  // namespace pen::qmgr

@@ -285,6 +285,9 @@ class Scheduler {
   /// Its host takes recipients of one domain in a transaction, and these were of another: they go on at once in jobs of
   /// their own, and no more such jobs go to that host for a while. Otherwise as try_next_host().
   void one_domain_only(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
+  /// Its host takes fewer recipients in a transaction, and took some: these go on at once by the same route. Nothing is
+  /// learned. If the message is withdrawn or the program ends they are deferred with this. Call before job_done().
+  void rest_at_once(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// A job's result came, so long after its first command was sent. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds since_begun, JobEnd end);
   /// A recipient of a job in hand was refused or put off with these words. Mail of the kind that they complain of

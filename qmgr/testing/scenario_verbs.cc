@@ -233,6 +233,8 @@ constexpr Verb kVerbs[] = {
      [](World& w, const Arguments& a) { w.put_off(w.connection(a.at(0)), a.number_or(1, 0), JobEnd::put_off); }},
     {"one_domain", "CONN COUNT", "the same: these many, the last ones, were of another domain than it takes at once",
      [](World& w, const Arguments& a) { w.one_domain(w.connection(a.at(0)), a.number(1)); }},
+    {"rest", "CONN COUNT", "the same: these many, the last ones, are beyond what it takes in a transaction",
+     [](World& w, const Arguments& a) { w.rest(w.connection(a.at(0)), a.number(1)); }},
     {"cut", "CONN [TROUBLE]", "the peer hangs up within the oldest job in hand",
      [](World& w, const Arguments& a) {
        const auto c = w.connection(a.at(0));

@@ -48,6 +48,14 @@ void World::one_domain(ConnectionNumber c, std::size_t count) {
   core().job_done(j.job, milliseconds(1), JobEnd::served);
 }
 
+void World::rest(ConnectionNumber c, std::size_t count) {
+  const HandJob j = take_job(c);
+  message(j.message).delivered += j.ordinals.size() - count;
+  core().rest_at_once(j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
+                      mail::make_status(mail::Action::deferred, "4.5.3", "too many recipients"));
+  core().job_done(j.job, milliseconds(1), JobEnd::served);
+}
+
 void World::close(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble trouble, std::string dsn,
                   std::string says, bool unstarted) {
   std::vector<JobNumber> rest;

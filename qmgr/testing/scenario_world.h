@@ -62,6 +62,7 @@ class World {
   void put_off(ConnectionNumber c, std::size_t count, JobEnd end);
   /// It ends: not these many recipients, the last ones, which were of another domain than the host takes at once.
   void one_domain(ConnectionNumber c, std::size_t count);
+  void rest(ConnectionNumber c, std::size_t count);
   /// The connection is no more. unstarted: of the jobs in hand nothing was sent.
   void close(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble trouble, std::string dsn, std::string says,
              bool unstarted);

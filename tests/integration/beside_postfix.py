@@ -17,6 +17,7 @@ Format:  the first line says what kind of host it is; then parts, each begun by 
                 body text
   dns           name TYPE value, as in dns.py; name TROUBLE servfail
   policy        recipient action
+  told          (empty) what the filter and the policy server were told is compared too
   differs       what Penstock does another way, with the reason before it: lines of difference()
   vmail/NAME, home/NAME   a file among the mailboxes
   any other     a table in the directory of main.cf, made with postmap where it is named with hash: or lmdb:
@@ -77,19 +78,21 @@ class Seen:
 
     def __init__(self):
         self.said, self.hop, self.lmtp, self.mailboxes, self.queue = [], [], [], {}, []
+        self.asked = []  # what a policy server and a filter were told
 
     def facts(self):
         """One line for each fact, so that two lists show what differs."""
         lines = [f"{command} -> {reply}" for command, reply in self.said]
         for place, messages in {"next hop": self.hop, "lmtp": self.lmtp, **self.mailboxes}.items():
             lines += [f"{place}: {part!r}" for message in messages for part in message]
-        return lines + self.queue
+        return lines + self.queue + self.asked
 
 
 def plain(reply):
     """A reply without what must differ: queue ids, sizes, names of the software, the order of offers."""
     if re.match(r"250-.*\n250.(PIPELINING|SIZE)", reply):
         first, *offers = reply.split("\n")
+        offers = [o for o in offers if not o[4:].startswith("LIMITS")]  # Postfix has it since 3.8, not in Debian 12
         reply = first + ": " + ", ".join(sorted(" ".join(sorted(o[4:].split())) for o in offers))
     reply = re.sub(r"(?:\d+ bytes )?queued as \S+", "queued", reply)
     return re.sub(r"(?m)^(220[ -]\S+ ESMTP).*", r"\1", reply).replace("\n", " / ")
@@ -223,6 +226,30 @@ def at_hop(hop):
     return sorted(found, key=repr)
 
 
+def policy_facts(requests):
+    """One line for each request to a policy server, without what differs from session to session."""
+    unsteady = ("instance", "client_port", "server_port", "compatibility_level", "mail_version")
+    return ["policy: " + " ".join(f"{n}={'ID' if n == 'queue_id' and v else v}" for n, v in sorted(lines)
+                                  if v and n not in unsteady) for lines in requests]
+
+
+def milter_facts(events, ports):
+    """One line for each event that a filter was told of, and its macros; in no order, for sessions may overlap."""
+    unsteady = {"i": "ID", "v": "VERSION", "{client_port}": "PORT", "{daemon_port}": "PORT"}
+    found = []
+    for code, data, macros in events:
+        if code == "C":
+            name, _, rest = data.partition(b"\0")
+            data = name + b" " + rest[:1] + rest[3:]  # the port is the client's
+        told = " ".join(f"{n}={unsteady.get(n, v)}" for n, v in sorted(macros.items()))
+        for name, number in ports.items():
+            told = re.sub(rf"\b{number}\b", name, told)
+        own = data.lower().startswith((b"date\0", b"message-id\0"))
+        if code not in "AQKON" and not own:  # ends are their maker's; N says nothing
+            found.append(f"milter: {code} {data!r} {told}")
+    return sorted(found)
+
+
 def in_queue(entries):
     """What waits, of a list in the form of postqueue -j: no reasons, which are their maker's."""
     found = [(e["queue_name"], e["sender"].replace("MAILER-DAEMON", ""), r["address"])
@@ -257,7 +284,7 @@ class Around:
     def __init__(self, fixture, stack):
         self.fixture, self.stack, self.given = fixture, stack, set()
         self.ports = {name: free_port() for name in OWN_PORTS}
-        self.hop = self.lmtp = self.milter = None
+        self.hop = self.lmtp = self.milter = self.policy = None
         self.folder = tempfile.mkdtemp(prefix="pen-test-")
         stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         os.chmod(self.folder, 0o755)
@@ -267,7 +294,8 @@ class Around:
             self.ports["FILTER"] = stack.enter_context(Filter(back=self.ports["BACK"])).port
         if fixture.named("POLICY"):
             actions = dict(l.split(" ", 1) for l in fixture.parts.get("policy", "").splitlines())
-            self.ports["POLICY"] = stack.enter_context(PolicyServer(actions)).port
+            self.policy = stack.enter_context(PolicyServer(actions))
+            self.ports["POLICY"] = self.policy.port
         if fixture.named("MILTER"):
             self.milter = stack.enter_context(milters.Milter(self.milter_answers()))
             self.ports["MILTER"] = self.milter.port
@@ -360,7 +388,7 @@ class Around:
     def files(self, where):
         """name -> text of the tables and of the two files' parts."""
         kept = {n: t for n, t in self.fixture.parts.items()
-                if n not in ("hop", "lmtp", "milter", "policy", "differs", "dns") and "/" not in n}
+                if n not in ("hop", "lmtp", "milter", "policy", "differs", "dns", "told") and "/" not in n}
         return {name: self.fill(text, where) for name, text in kept.items()}
 
     def write_beside(self, folders, where):
@@ -392,6 +420,9 @@ class Around:
         found.said, found.mailboxes = said, mailboxes(folders, self.given)
         found.hop = at_hop(self.hop) if self.hop else []
         found.lmtp = at_hop(self.lmtp) if self.lmtp else []
+        if "told" in self.fixture.parts:
+            found.asked = policy_facts(self.policy.lines) if self.policy else []
+            found.asked += milter_facts(self.milter.events, self.ports) if self.milter else []
         return found
 
 

@@ -375,6 +375,26 @@ class Outgoing(Suite):
 
     # -- extensions
 
+    def test_9422_recipients_beyond_what_a_host_takes_follow_at_once(self):
+        everybody = [f"u{n}@{domain}.example" for n in range(3) for domain in ("one", "two", "three")]
+        for limit, most in (("RCPTMAX=4", 4), ("RCPTDOMAINMAX=2", 6)):
+            with self.subTest(limit):
+                peer, mx = self.with_peer(features=FULL + ["LIMITS " + limit], domains=("one.example", "two.example",
+                                          "three.example"), settings={"minimal_backoff_time": "1h"})
+                self.submit(mx, "m", sender="s@sender.example", to=everybody)
+                mx.wait_empty_queue()
+                self.assertEqual(sorted(r for m in peer.messages for r in m.recipients), sorted(everybody))
+                self.assertLessEqual(max(len(m.recipients) for m in peer.messages), most)
+                self.assertNotIn("status=deferred", mx.log())
+
+    def test_9422_who_is_left_over_waits_where_nobody_was_taken(self):
+        peer, mx = self.with_peer(features=FULL + ["LIMITS RCPTMAX=1"], settings={"minimal_backoff_time": "1h"})
+        peer.replies["RCPT"] = lambda session, line: "451 4.7.1 later"
+        self.submit(mx, "m", sender="s@sender.example", to=["a@rcpt.example", "b@rcpt.example"])
+        self.outcome(mx, "a@rcpt.example", "deferred")
+        self.outcome(mx, "b@rcpt.example", "deferred")
+        self.assertEqual(len([c for s in peer.sessions for c in s.commands if c.startswith("RCPT")]), 1)
+
     def test_1870_2_the_size_is_told_and_a_message_over_the_peer_s_limit_not_sent(self):
         peer, mx = self.with_peer(["PIPELINING", "SIZE 2000"], domains=("rcpt.example", "sender.example"))
         self.submit(mx, "small")

@@ -10,8 +10,11 @@ import subprocess
 import tempfile
 import unittest
 
+from certificates import Authority
 from harness import *
 from table_server import TableServer
+from test_qmqp import Asker, request
+from test_tls_server import TlsClient
 
 # What makes a program open tables that it needs for nothing else.
 SWITCHES = {
@@ -136,6 +139,10 @@ SERVED_BY_NOBODY = re.compile(r"alias_maps|virtual_(mailbox|uid|gid)_maps|mailbo
 # Not a list of tables, or opened only with something that this test has not: keys, a second level of TLS settings.
 ELSEWHERE = re.compile(r"srs_secrets_file|dkim_\w+|tls_server_sni_maps|\w+_tls_per_site|smtpd_restriction_classes|"
                        r"destdb_\w+|postscreen_\w+|qmqpd_\w+|lmtp_\w+|proxy_read_maps")
+# What OtherTables looks at, with mail by LMTP, a port with triage, a QMQP server, TLS with names, and signing.
+OTHERS = re.compile(r"lmtp_\w+|dkim_(key|signing)_table|tls_server_sni_maps|qmqpd_authorized_clients|"
+                    r"postscreen_(access_list|dnsbl_reply_map|command_filter|reject_footer_maps|"
+                    r"discard_ehlo_keyword_address_maps)")
 # Lists that take names of files with their items.
 LISTS = ("mydestination", "mynetworks", "relay_domains", "virtual_alias_domains", "virtual_mailbox_domains")
 
@@ -146,6 +153,8 @@ def peer_answers(session, line):
 
 class TableSettings(Looking):
     """An instance whose every table setting names a table, and all ways for mail through it."""
+
+    least, lmtp = 60, False
 
     def instance(self, peer):
         """Not started yet."""
@@ -166,7 +175,11 @@ class TableSettings(Looking):
         for program in self.PROGRAMS:
             found |= {text for word, text in self.look(program, mx.etc)[0] if word == "opens"}
         found |= {name for name, kind, _, _ in rows() if kind in ("LIST", "TEXT") and SET.fullmatch(name)}
-        return sorted(name for name in found if not ELSEWHERE.fullmatch(name) and name not in NOT_OPENED)
+        return sorted(name for name in found if self.is_ours(name) and name not in NOT_OPENED)
+
+    @staticmethod
+    def is_ours(name):
+        return not ELSEWHERE.fullmatch(name)
 
     def values(self, mx, names, table):
         """table(name): the table of a setting; None: it has none."""
@@ -204,16 +217,16 @@ class TableSettings(Looking):
         mx.wait_empty_queue()
 
     def goes_all_ways(self, form):
-        with Peer() as peer:
+        with Peer(lmtp=self.lmtp) as peer:
             peer.replies["RCPT"] = peer_answers
             mx = self.instance(peer)
             names = self.opened(mx)
-            self.assertGreater(len(names), 60)
+            self.assertGreater(len(names), self.least)
             mx.set(**self.values(mx, names, lambda name: form(mx, name)))
             mx.start()
             self.all_ways(mx, peer)
             complaints = [line for line in mx.log().splitlines() if re.search("warning|error|fatal|must not", line) and
-                          "do not see addresses in headers" not in line]
+                          "do not see addresses in headers" not in line and "smtpd/pass is not started" not in line]
             self.assertEqual(complaints, [])
 
     def file(self, path, text):
@@ -251,3 +264,38 @@ class TableSettings(Looking):
                     return None
                 return f"socketmap:inet:127.0.0.1:{server.port}:{name}"
             self.goes_all_ways(form)
+
+
+@unittest.skipIf(os.geteuid() != 0, "needs root (tables of root's alone)")
+class OtherTables(TableSettings):
+    """The same for the settings that need more of an instance."""
+
+    least, lmtp = 20, True
+
+    @staticmethod
+    def is_ours(name):
+        return OTHERS.fullmatch(name) is not None
+
+    def instance(self, peer):
+        mx = super().instance(peer)
+        certificate = Authority(self.folder()).issue("mx.test.example")
+        self.screened, self.qmqp = free_port(), free_port()
+        mx.set(relayhost="", default_transport=f"lmtp:inet:127.0.0.1:{peer.port}", lmtp_sasl_auth_enable="yes",
+               smtp_sasl_auth_enable="no", dkim_signing="${dkim_signing_table?{yes}:{no}}",
+               smtpd_tls_security_level="may",
+               smtpd_tls_cert_file=certificate.pem, smtpd_tls_key_file=certificate.key, postscreen_greet_wait="1s",
+               postscreen_dnsbl_sites="", postscreen_cache_map="", qmqpd_authorized_clients="127.0.0.1")
+        mx.set_services({f"127.0.0.1:{self.screened}": "inet n - n - 1 postscreen", "smtpd": "pass - - n - - smtpd",
+                         f"127.0.0.1:{self.qmqp}": "inet n - n - - qmqpd"})
+        return mx
+
+    def all_ways(self, mx, peer):
+        super().all_ways(mx, peer)
+        before = len(peer.messages)
+        send(self.screened, "ada@virtual.test.example", ["known@there.example"], mail(subject="behind triage"))
+        with TlsClient(mx.port, name="nobody.example") as client:
+            self.assertEqual(client.starttls().common_name(), "mx.test.example")
+        said = Asker(self.qmqp, request(sender=b"ada@virtual.test.example", recipients=(b"known@there.example",)))
+        with said:
+            self.assertIn(b"K", said.reply())
+        peer.wait_messages(before + 2)
