@@ -1,4 +1,4 @@
-// The author of a message: whoever reads the header, it is the same one, or the mail does not pass for anybody. Beside
+// All readers of a header see the same author, or the mail does not pass for anybody. Beside
 // our readers stands one that knows no more of the grammar than the programs in which people read mail.
 #include <algorithm>
 #include <cstddef>

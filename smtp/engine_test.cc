@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(limits_that_the_peer_has_said_are_kept) {
             BOOST_TEST((r.action == Action::deferred && r.dsn == "4.5.3"));
             BOOST_TEST(r.text == "host peer.example[192.0.2.1] " + std::string(row.put_off));
           }
-          // Who is left over is for another transaction; of one domain each, it is found by the words.
+          // The recipients left over are for another transaction; with one domain each, the words tell which they are.
           std::string rest;
           for (std::size_t i = 0; i < j->done->rest.size(); ++i)
             if (j->done->rest[i]) rest += all[i].front();
