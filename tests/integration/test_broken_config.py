@@ -208,7 +208,7 @@ class BrokenConfig(Suite):
             mx.set_services({"extra": "inet n - n - - smtpd -o smtpd_milters=inet:other -o mynetworks=static:all"})
             done = mx.tool("penstock", "check", "--no-dns")
             self.assertEqual(done.returncode, EX_CONFIG, done)
-            for file, says in (("main", "service .*: smtpd_milters: inet:nonsense: no port"),
+            for file, says in (("main", "service .*: smtpd_milters: inet:nonsense: no such port"),
                                ("master", "service .*: smtpd_milters: inet:other: no port"),
                                ("main", 'service .*: smtp_tls_security_level: no such level "secur"'),
                                ("main", 'masquerade_classes: "header_sendr" .*; write: header_sender'),
