@@ -258,11 +258,8 @@ int submit_as_postdrop(const config::Settings& s, const submission::Rights& righ
     die(EX_UNAVAILABLE, fmt::format("message too large: message_size_limit is {} bytes", limit));
   }
   require(rights.refuses_sender(::getuid(), message->submission.sender));
-  bool used = false;
-  const auto writer = begin(s, std::move(message->submission), [&] {
-    if (std::exchange(used, true)) die(EX_TEMPFAIL, "the queue id is taken: try again");
-    return id;
-  });
+  // The client has the id already.
+  const auto writer = begin(s, std::move(message->submission), [&id] { return id; });
   if (auto done = writer->append(message->content); !done)
     die_writing(done.error(), s.queue_directory + "/maildrop", s);
   finish(s, *writer);

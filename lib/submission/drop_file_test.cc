@@ -171,6 +171,19 @@ BOOST_AUTO_TEST_CASE(a_file_taken_for_abandoned_before_it_was_locked_is_written_
   BOOST_TEST(take("4bGNsx3Ynxz2").value() == content);
 }
 
+BOOST_AUTO_TEST_CASE(it_is_written_anew_under_its_id_where_the_client_has_that_already) {
+  bool once = true;
+  const auto one = [] { return std::string("4bGNsx3Ynxz1"); };
+  auto w = DropWriter::create(directory, sample(), one, [&](Step s) {
+             if (s == Step::lock && std::exchange(once, false))
+               BOOST_REQUIRE(DropReader::open(directory, "4bGNsx3Ynxz1").value().remove());
+           }).value();
+  BOOST_REQUIRE(w->append(content));
+  BOOST_REQUIRE(w->finish());
+  BOOST_TEST(take("4bGNsx3Ynxz1").value() == content);
+  BOOST_TEST(DropWriter::create(directory, sample(), one).error().is_errno(EEXIST));
+}
+
 BOOST_AUTO_TEST_CASE(an_id_that_is_taken_is_not_written_over) {
   write();
   next = 0;
