@@ -37,6 +37,7 @@ import urllib.request
 
 import compare
 from compare import PenstockServer, Sink, free_port
+from counted import EVENTS, Counted
 
 WATCHERS = ("penapi", "penevents")
 SCRAPES = 10  # a second
@@ -44,8 +45,6 @@ WINDOW = 0.5  # seconds
 WARM = 2
 COUNTED = 2  # seconds of system calls
 FEW, MORE = 500, 2500  # messages that are counted
-# callgrind's names: instructions; misses when code is fetched, and data read or written
-EVENTS = {"instructions": ("Ir",), "code misses": ("I1mr",), "data misses": ("D1mr", "D1mw")}
 
 
 def processor_time(group):
@@ -118,60 +117,19 @@ class Watched(PenstockServer):
             return 0
 
 
-class Counted(Watched):
+class WatchedCount(Counted, Watched):
     """The same with one program under valgrind."""
 
     def __init__(self, build, sink, ways, program):
-        self.build, self.program, self.programs = build, program, os.path.join(build, "libexec", "penstock")
+        self.count(build, program, "caches")
         super().__init__(build, sink, ways)
-
-    def configure(self):
-        super().configure()
-        own, self.out = os.path.join(self.dir, "programs"), os.path.join(self.dir, "counts")
-        os.makedirs(self.out)
-        os.chmod(self.out, 0o777)
-        os.makedirs(own)
-        for name in os.listdir(self.programs):
-            os.symlink(os.path.join(self.programs, name), os.path.join(own, name))
-        os.remove(os.path.join(own, self.program))
-        # valgrind cannot read the debugging information of clang 19; the names of functions stay
-        os.makedirs(os.path.join(own, "plain"))
-        plain = os.path.join(own, "plain", self.program)
-        subprocess.run(["objcopy", "--strip-debug", os.path.join(self.programs, self.program), plain], check=True)
-        with open(os.path.join(own, self.program), "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
-            f.write(f"#!/bin/sh\nexec valgrind -q --tool=callgrind --cache-sim=yes --callgrind-out-file={self.out}/%p "
-                    f"{plain} \"$@\"\n")
-        with open(self.home + "/etc/main.cf", "a") as f:
-            f.write(f"daemon_directory = {own}\nconfine_system_calls = no\nconfine_files = no\nconfine_limits = no\n")
-
-    def pid(self):
-        for pid in self.group.pids():
-            with open(f"/proc/{pid}/cmdline") as f:
-                words = f.read().split("\0")
-            if "valgrind" in words[0] and any(word.endswith("/" + self.program) for word in words):
-                return pid
-        sys.exit(f"observed: {self.program} does not run under valgrind")
-
-    def counts(self):
-        """Ends the program: of all that it did."""
-        pid = self.pid()
-        profile = os.path.join(self.out, str(pid))
-        os.chmod(profile, 0o666)  # it was made before the program had its account
-        os.kill(pid, signal.SIGTERM)
-        while os.path.exists(f"/proc/{pid}") or os.path.getsize(profile) == 0:
-            time.sleep(0.1)
-        with open(profile) as f:
-            text = f.read()
-        names = re.search(r"^events: (.*)", text, re.M)[1].split()
-        totals = dict(zip(names, map(int, re.search(r"^totals: (.*)", text, re.M)[1].split())))
-        return {name: sum(totals[part] for part in parts) for name, parts in EVENTS.items()}, profile
 
 
 def done(args, connections, ways, messages):
     """All that the program does in its life with so many messages."""
     sink, server = Sink(args.build), None
     try:
-        server = Counted(args.build, sink.port, ways, args.count)
+        server = WatchedCount(args.build, sink.port, ways, args.count)
         end = server.look()
         compare.load(args.build, server.port, "-c", connections, "-n", messages, "-s", 4096)
         sink.wait(messages, 300)
