@@ -23,7 +23,7 @@ class Counted(PenstockServer):
 
     def count(self, build, program, tool):
         """`tool`: "instructions", or "caches", with misses of the first caches as well."""
-        self.build, self.program, self.tool = build, program, tool
+        self.build, self.program, self.tool = os.path.abspath(build), program, tool
 
     def configure(self):
         """A folder of programs in which this one is a script that starts the tool; nothing is confined."""
