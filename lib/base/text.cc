@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <cstring>
 
 namespace pen {
 
@@ -137,19 +139,34 @@ bool moves_text(std::string_view character) {
          (character >= "\xe2\x81\xa6" && character <= "\xe2\x81\xa9");
 }
 
+/// How many bytes of printable ASCII the text begins with.
+std::size_t plain_length(std::string_view text) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101, kHigh = 0x80 * kOnes;
+  std::size_t i = 0;
+  // Eight at a time: none has its highest bit, or gets it by subtracting 32 (below a blank) or adding 1 (DEL).
+  for (std::uint64_t eight; i + sizeof eight <= text.size(); i += sizeof eight) {
+    std::memcpy(&eight, text.data() + i, sizeof eight);
+    if (((eight | (eight - 32 * kOnes) | (eight + kOnes)) & kHigh) != 0) break;
+  }
+  while (i < text.size() && text[i] >= 32 && text[i] < 127) ++i;
+  return i;
+}
+
 }  // namespace
 
 std::string readable(std::string_view text, std::size_t max) {
   std::string out;
   out.reserve(std::min(text.size(), max) + 3);
   while (!text.empty()) {
+    const auto plain = text.substr(0, plain_length(text));  // nearly always all of it
+    if (out.size() + plain.size() > max) return out.append(plain.substr(0, max - out.size())) + "...";
+    out += plain;
+    text.remove_prefix(plain.size());
+    if (text.empty()) break;
     const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
-    const auto character = text.substr(0, length);
     if (out.size() + length > max) return out + "...";
-    const char c = character.front();
-    const bool shown = length > 1 ? !moves_text(character) : c >= 32 && c < 127;
-    if (shown)
-      out += character;
+    if (length > 1 && !moves_text(text.substr(0, length)))
+      out += text.substr(0, length);
     else
       out += '?';
     text.remove_prefix(length);

@@ -71,6 +71,16 @@ BOOST_AUTO_TEST_CASE(what_people_read_keeps_its_characters_and_nothing_that_move
                           Row{"\xe2\x80\xa8\xe2\x81\xa6\xd8\x9c", "???"}})
     BOOST_TEST(readable(row.text) == row.shown, row.shown);
   BOOST_TEST(readable("\xc3\xa9\xc3\xa9", 3) == "\xc3\xa9...");
+  for (const char odd : {'\x1f', '\x7f', '\x80', '\0'}) {
+    for (std::size_t i = 0; i < 20; ++i) {
+      std::string text(20, 'x'), shown = text;
+      text[i] = odd;
+      shown[i] = '?';
+      BOOST_TEST(readable(text) == shown);
+    }
+  }
+  BOOST_TEST(readable(std::string(20, '~'), 10) == std::string(10, '~') + "...");
+  BOOST_TEST(readable(std::string(10, ' '), 10) == std::string(10, ' '));
   BOOST_TEST(printable("\xc3\xa9") == "??");
 }
 
