@@ -315,7 +315,7 @@ class ResolveImpl final : public Resolve {
       // A named transport without next hop delivers to the recipient's own domain.
       route.transport = spec.transport;
       route.nexthop =
-          spec.nexthop.empty() ? (spec.transport == "error" ? "5.1.0 Address is undeliverable" : domain) : spec.nexthop;
+          spec.nexthop.empty() ? (spec.transport == "error" ? "Address is undeliverable" : domain) : spec.nexthop;
     } else if (!spec.nexthop.empty()) {
       route.nexthop = spec.nexthop;
     }
