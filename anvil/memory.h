@@ -1,34 +1,30 @@
 #pragma once
-/// What anvil remembers of senders: the greylist and the quotas in memory, and their file, which a thread reads and
-/// writes.
+/// What anvil remembers of senders: the greylist and the quotas in memory, and their file.
 ///
 /// Use:     Memory memory(loop, data_directory, log::as_warning);
 ///          co_await memory.ready();   auto answer = memory.ask(question);
 ///          co_await memory.finish();                               // at the end: writes what is not written
-/// Starts:  the file is opened with the first ready(). If it cannot be opened, all is remembered until the end of the
-///          process, and `warn` is called.
-/// Lost:    a kill loses the last kWriteEvery: some clients are put off once more, some messages are not counted.
+/// Starts:  the file is opened with the first ready().
+/// Cleans:  a piece of both tables each kCleanEvery, and writes what has changed since the last time.
+/// Lost:    a kill loses the last kCleanEvery: some clients are put off once more, some messages are not counted
+///          (lib/remembered/written_behind.h).
 /// Thread:  the loop's. Its task ends before it: finish().
-#include <functional>
-#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "anvil/greylist.h"
 #include "anvil/quotas.h"
-#include "lib/async/handler_pool.h"
 #include "lib/async/sync.h"
-#include "lib/lmdb/hint_store.h"
+#include "lib/remembered/written_behind.h"
 
 namespace pen::anvil {
 
-class Memory {
+class Memory final : private remembered::Table {
  public:
-  using Warn = std::function<void(const std::string& line)>;
-  static constexpr seconds kWriteEvery{2};
-  /// How long the last anvil may take to leave the file.
-  static constexpr seconds kPatience{3};
+  static constexpr seconds kCleanEvery{2};
 
-  Memory(async::Loop& loop, const std::string& data_directory, Warn warn);
+  Memory(async::Loop& loop, const std::string& data_directory, remembered::WrittenBehind::Warn warn);
 
   async::Task<void> ready();
   Greylist::Answer ask(const Greylist::Question& question) { return greylist_.ask(question, loop_.clock().wall_now()); }
@@ -39,22 +35,18 @@ class Memory {
   Greylist& greylist() { return greylist_; }
 
  private:
-  static async::Task<void> run(Memory* memory);
-  async::Task<void> open();
-  async::Task<void> load();
-  async::Task<void> write();
+  static async::Task<void> clean(Memory* memory);
+  void take(std::string_view key, std::string_view value) override;
+  bool changed() const override { return greylist_.changed() || quotas_.changed(); }
+  std::vector<Change> take_changes(std::size_t most) override;
 
   async::Loop& loop_;
-  std::string directory_;
-  Warn warn_;
   Greylist greylist_;
   Quotas quotas_;
-  std::shared_ptr<lmdb::HintStore> store_;  // nullptr: none
-  bool started_ = false, failing_ = false;
-  async::Event loaded_;
+  remembered::WrittenBehind file_;
+  bool started_ = false;
   async::Cancel stopping_;
-  async::HandlerPool pool_;
-  async::Gate tasks_;
+  async::Gate tasks_;  // declared last: what runs ends first
 };
 
 }  // namespace pen::anvil

@@ -1,4 +1,4 @@
-// The greylist and its file: kept over a restart, by one process at a time.
+// The greylist, the quotas and their file: kept over a restart (lib/remembered/written_behind_test.cc has the rest).
 #include "anvil/memory.h"
 
 #include <boost/test/unit_test.hpp>
@@ -76,18 +76,6 @@ BOOST_AUTO_TEST_CASE(what_was_learned_is_there_after_a_restart) {
   BOOST_TEST((second->ask(quota()).exceeded == ipc::sender_memory::QuotaLimit::messages_per_day));
   await(second->finish());
   BOOST_TEST(warnings.empty());
-}
-
-BOOST_AUTO_TEST_CASE(the_next_process_waits_for_the_last_one_and_then_does_without_the_file) {
-  auto first = begin();
-  await(first->ready());
-  auto second = begin();
-  await(second->ready());
-  BOOST_TEST_REQUIRE(warnings.size() == 1u);
-  BOOST_TEST(warnings[0].ends_with("greylisting and quotas are remembered by this process only"));
-  BOOST_TEST(second->ask(question()).wait == 300u);
-  await(second->finish());
-  await(first->finish());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,16 +1,14 @@
 #pragma once
-/// The cache's file (address_verify_map): read at the start, written behind by a thread.
+/// The file of what is known of addresses (address_verify_map).
 ///
-/// Use:     co_await file.open(cache);   changed() after each change;   co_await file.finish();
-/// Starts:  waits up to kPatience for a process that still has the file. If the file cannot be opened, all is known
-///          until the end of the process, and a warning says so.
-/// Lost:    a kill loses what was learned in the last kWriteEvery: it is probed for again.
+/// Use:     co_await file.open();   write_soon() after each change;   co_await file.finish();
+/// Lost:    what a kill loses is probed for again (lib/remembered/written_behind.h).
 /// Thread:  the loop's.
-#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
+#include "lib/remembered/written_behind.h"
 #include "verify/cache.h"
 
 namespace pen::verify {
@@ -18,32 +16,23 @@ namespace pen::verify {
 /// The directory that address_verify_map names; "": none. Errors: a type of table that verify cannot write.
 Result<std::string> cache_directory(std::string_view address_verify_map);
 
-class File {
+class File final : private remembered::Table {
  public:
-  static constexpr milliseconds kWriteEvery{200};
-  static constexpr seconds kPatience{3};
-
   /// directory: "": nothing is kept. The cache must outlive this object.
   File(async::Loop& loop, std::string directory, Cache& cache);
   /// Reads what is stored, and writes changes from then on.
   async::Task<void> open();
-  void changed() { changed_.set(); }
-  async::Task<void> finish();
+  void write_soon() { file_.write_soon(); }
+  async::Task<void> finish() { return file_.finish(); }
 
  private:
-  static async::Task<void> keep_writing(File* file);
-  async::Task<void> read();
-  async::Task<void> write();
+  void take(std::string_view key, std::string_view value) override;
+  bool changed() const override { return cache_.changed(); }
+  std::vector<lmdb::Change> take_changes(std::size_t most) override { return cache_.take_changes(most); }
 
   async::Loop& loop_;
-  std::string directory_;
   Cache& cache_;
-  std::shared_ptr<lmdb::HintStore> store_;  // nullptr: none
-  bool failing_ = false;
-  async::Event changed_;
-  async::Cancel stopping_;
-  async::HandlerPool pool_;
-  async::Gate tasks_;
+  remembered::WrittenBehind file_;
 };
 
 }  // namespace pen::verify

@@ -1,10 +1,8 @@
-// The cache's file: kept over a restart, by one process at a time; damage is set aside.
+// The cache's file: kept over a restart (lib/remembered/written_behind_test.cc has the rest).
 #include "verify/file.h"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "lib/testing/manual_clock.h"
@@ -59,7 +57,7 @@ BOOST_AUTO_TEST_CASE(results_are_there_after_a_restart_and_forgotten_ones_are_no
     cache.result("good@x", State::good, "ok", now());
     cache.result("bad@x", State::bad, "no", now());
     cache.result("gone@x", State::bad, "no", now());
-    file.changed();
+    file.write_soon();
     await(file.finish());
   }
   {
@@ -76,40 +74,6 @@ BOOST_AUTO_TEST_CASE(results_are_there_after_a_restart_and_forgotten_ones_are_no
   BOOST_TEST(cache.size() == 2U);
   BOOST_TEST((cache.find("good@x", now())->state == State::good));
   BOOST_TEST(cache.find("bad@x", now())->text == "no");
-  await(file.finish());
-}
-
-BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside) {
-  {
-    Cache cache{{}};
-    File file(loop, directory(), cache);
-    await(file.open());
-    cache.result("good@x", State::good, "ok", now());
-    await(file.finish());
-  }
-  const std::string data = directory() + "/data.mdb";
-  std::filesystem::resize_file(data, std::filesystem::file_size(data) / 2);
-  Cache cache{{}};
-  File file(loop, directory(), cache);
-  await(file.open());
-  BOOST_TEST(cache.size() == 0U);
-  BOOST_TEST(std::filesystem::exists(directory() + "/damaged"));
-  cache.result("new@x", State::good, "ok", now());
-  await(file.finish());
-  BOOST_TEST(std::filesystem::exists(data));
-}
-
-BOOST_AUTO_TEST_CASE(a_second_process_waits_for_the_first_and_then_keeps_nothing) {
-  Cache first{{}}, second{{}};
-  File file(loop, directory(), first);
-  await(file.open());
-  File other(loop, directory(), second);
-  const SteadyTime began = clock.now();
-  await(other.open());
-  BOOST_TEST(bool(clock.now() - began >= File::kPatience));
-  second.result("a@x", State::good, "ok", now());
-  await(other.finish());
-  BOOST_TEST(!second.changed());  // not kept, and not waiting to be
   await(file.finish());
 }
 

@@ -98,7 +98,7 @@ async::Task<void> probe(std::shared_ptr<Server> server, std::string address) {
     const std::string key = Cache::key_of(address);
     if (const auto record = co_await server->cluster->find(key)) {
       server->verifier.cache().take(key, *record, server->wall(), false);
-      server->file.changed();
+      server->file.write_soon();
       std::vector<Verifier::Answer> answers;
       if (server->verifier.answered_elsewhere(address, server->wall(), answers)) {
         ++server->shared;
@@ -151,7 +151,7 @@ void take(std::shared_ptr<Server>& server, Client& client, Channel& channel, con
   const auto asked = server->verifier.ask(client.number, ask.request, ask.address, server->wall());
   (void)channel.send(asked.answer);  // small, as all answers
   if (!asked.probe) return;
-  server->file.changed();
+  server->file.write_soon();
   server->loop.spawn("probe", probe(server, ask.address));
 }
 
@@ -179,7 +179,7 @@ void take(std::shared_ptr<Server>& server, Client&, Channel& channel, const conv
   const std::string key = Cache::key_of(forget.address);
   const bool known = server->verifier.cache().forget(key);
   if (server->cluster) server->cluster->forget(key);
-  server->file.changed();
+  server->file.write_soon();
   (void)channel.send(conversation::Forgotten{forget.request, known});
 }
 
@@ -206,7 +206,7 @@ async::Task<Result<void>> take_results(std::shared_ptr<Server> server, ResultCha
     if (known != server->sent_as.end()) server->sent_as.erase(known);
     const Outcome outcome = outcome_of(probed.results);
     server->tell(server->verifier.ended(address, outcome.state, outcome.text, server->wall()));
-    server->file.changed();
+    server->file.write_soon();
     const std::string key = Cache::key_of(address);
     if (const auto record = server->cluster ? server->verifier.cache().record(key) : std::nullopt)
       server->cluster->tell(key, *record, server->verifier.cache().holds_for(key, server->wall()));
@@ -234,7 +234,7 @@ async::Task<void> clean(std::shared_ptr<Server> server) {
       if (now < kDropped) break;
       co_await server->loop.yield();
     }
-    if (dropped > 0) server->file.changed();
+    if (dropped > 0) server->file.write_soon();
     log::info("cache {} full cleanup: retained={} dropped={} entries", server->name, server->verifier.cache().size(),
               dropped);
   }

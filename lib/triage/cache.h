@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/lmdb/hint_store.h"
+#include "lib/remembered/table.h"
 #include "lib/triage/record.h"
 
 namespace pen::triage {
 
-class Cache {
+class Cache final : public remembered::Table {
  public:
   static constexpr std::size_t kMost = 500'000;  // about 100 MB
   explicit Cache(std::size_t most = kMost) : most_(most) {}
@@ -27,10 +27,9 @@ class Cache {
   void put(const std::string& key, const Record& record);
   /// A stored record. One that cannot be read is to be removed from the file; what this process learnt itself counts
   /// first.
-  void take(std::string_view key, std::string_view value);
-  /// The changes since the last call, at most `most`.
-  std::vector<lmdb::Change> take_changes(std::size_t most);
-  bool changed() const { return !changed_.empty(); }
+  void take(std::string_view key, std::string_view value) override;
+  std::vector<lmdb::Change> take_changes(std::size_t most) override;
+  bool changed() const override { return !changed_.empty(); }
   struct Dropped {
     std::size_t dropped = 0, kept = 0;
   };
