@@ -8,6 +8,7 @@
 #include "anvil/ledger.h"
 #include "anvil/memory.h"
 #include "anvil/shared_greylist.h"
+#include "anvil/shared_quotas.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/ipc/topology.h"
@@ -36,7 +37,8 @@ struct Server {
   Ledger ledger;
   Clients clients;
   anvil::Memory memory;
-  std::unique_ptr<anvil::SharedGreylist> shared;          // nullptr: no host shares anything
+  std::unique_ptr<anvil::SharedGreylist> shared_greylist;  // nullptr, as the next: no host shares anything
+  std::unique_ptr<anvil::SharedQuotas> shared_quotas;
   std::unordered_map<Ledger::Holder, Channel*> channels;  // each lives in its session's frame
   async::Loop::TimerHandle timer;
 
@@ -124,10 +126,15 @@ async::Task<Result<void>> count_clients(std::shared_ptr<Server> server, ClientCh
   }
 }
 
-/// Waits for other hosts' knowledge beside other questions.
+// The next two wait for other hosts' knowledge beside other questions.
+async::Task<void> ask_all_hosts(Server* server, MemoryChannel* channel, ipc::sender_memory::AskQuota question) {
+  const auto answer = co_await server->shared_quotas->ask(std::move(question));
+  if (channel->is_open()) (void)channel->send(answer);
+}
+
 async::Task<void> ask_all_hosts(Server* server, MemoryChannel* channel, ipc::sender_memory::AskGreylist question) {
   const std::uint64_t request = question.request;
-  const auto answer = co_await server->shared->ask(std::move(question));
+  const auto answer = co_await server->shared_greylist->ask(std::move(question));
   if (channel->is_open()) (void)channel->send(ipc::sender_memory::Greylisted{request, answer.wait, answer.delayed});
 }
 
@@ -138,14 +145,18 @@ async::Task<Result<void>> remember_senders(std::shared_ptr<Server> server, Memor
     PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive());
     // The answers are small.
     if (auto* greylist = std::get_if<ipc::sender_memory::AskGreylist>(&received.message)) {
-      if (server->shared) {
+      if (server->shared_greylist) {
         questions.spawn("greylist", ask_all_hosts(server.get(), &channel, std::move(*greylist)));
       } else {
         const auto answer = server->memory.ask(*greylist);
         (void)channel.send(ipc::sender_memory::Greylisted{greylist->request, answer.wait, answer.delayed});
       }
     } else {
-      (void)channel.send(server->memory.ask(std::get<ipc::sender_memory::AskQuota>(received.message)));
+      auto& quota = std::get<ipc::sender_memory::AskQuota>(received.message);
+      if (server->shared_quotas)
+        questions.spawn("quota", ask_all_hosts(server.get(), &channel, std::move(quota)));
+      else
+        (void)channel.send(server->memory.ask(quota));
     }
     if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
   }
@@ -226,15 +237,20 @@ Result<service::Hooks> start(service::Context& context) {
   if (reading.cluster) {
     auto options = *std::move(reading.cluster);
     options.seed = secure_random_u64();
-    server->shared =
-        std::make_unique<anvil::SharedGreylist>(context.loop(), server->memory, std::move(options),
-                                                s.destdb_redis_prefix, [](bool shared, const std::string& line) {
-                                                  if (shared)
-                                                    log::info("greylist: {}", line);
-                                                  else
-                                                    log::warning("greylist: {}", line);
-                                                });
-    server->shared->start();
+    const auto say_of = [](std::string what) {
+      return [what = std::move(what)](bool shared, const std::string& line) {
+        if (shared)
+          log::info("{}: {}", what, line);
+        else
+          log::warning("{}: {}", what, line);
+      };
+    };
+    server->shared_greylist = std::make_unique<anvil::SharedGreylist>(context.loop(), server->memory, options,
+                                                                      s.destdb_redis_prefix, say_of("greylist"));
+    server->shared_quotas = std::make_unique<anvil::SharedQuotas>(context.loop(), server->memory, std::move(options),
+                                                                  s.destdb_redis_prefix, say_of("quotas"));
+    server->shared_greylist->start();
+    server->shared_quotas->start();
   }
   context.loop().spawn("statistics", tell_statistics(server, s.anvil_status_update_time));
   service::serve_conversations(

@@ -31,6 +31,7 @@ class Memory final : private remembered::Table {
   Quotas::Answer ask(const Quotas::Question& question) { return quotas_.ask(question, loop_.clock().wall_now()); }
   async::Task<void> finish();
   const Quotas& quotas() const { return quotas_; }
+  Quotas& quotas() { return quotas_; }
   const Greylist& greylist() const { return greylist_; }
   Greylist& greylist() { return greylist_; }
 

@@ -1,5 +1,6 @@
 #include "anvil/quotas.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -74,13 +75,8 @@ Quotas::Answer Quotas::ask(const Question& q, WallTime wall) {
   }
   if (q.look) return answer;
   for (const auto& user : q.users) {
-    if (user.name.empty() || user.name.size() > kMostName) continue;
-    auto at = users_.find(user.name);
-    if (at == users_.end()) {
-      make_room();
-      at = users_.emplace(user.name, Used()).first;
-    }
-    Used& used = at->second;
+    if (!counts(user.name)) continue;
+    Used& used = used_of(user.name);
     renew(used, now);
     for (Window* window : {&used.hour, &used.day}) {
       add(window->messages, q.messages);
@@ -89,6 +85,29 @@ Quotas::Answer Quotas::ask(const Question& q, WallTime wall) {
     changed_.insert(user.name);
   }
   return answer;
+}
+
+Quotas::Used& Quotas::used_of(const std::string& name) {
+  auto at = users_.find(name);
+  if (at == users_.end()) {
+    make_room();
+    at = users_.emplace(name, Used()).first;
+  }
+  return at->second;
+}
+
+void Quotas::learn(const std::string& name, const Sent& hour, const Sent& day, WallTime wall) {
+  if (!counts(name)) return;
+  const std::int64_t now = unix_seconds(wall);
+  Used& used = used_of(name);
+  renew(used, now);
+  const auto take_larger = [&](Window& window, const Sent& sent, std::int64_t length) {
+    if (sent.since.count() >= length || sent.messages < window.messages) return;
+    window = {now - sent.since.count(), sent.messages, std::max(sent.recipients, window.recipients)};
+  };
+  take_larger(used.hour, hour, kHour);
+  take_larger(used.day, day, kDay);
+  changed_.insert(name);
 }
 
 void Quotas::make_room() {

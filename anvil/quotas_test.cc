@@ -54,6 +54,19 @@ BOOST_AUTO_TEST_CASE(an_hour_and_a_day_begin_with_the_first_message_and_end_with
   BOOST_TEST(ask(question(10)) == "ok");
 }
 
+BOOST_AUTO_TEST_CASE(what_other_hosts_counted_counts_here_if_it_is_more) {
+  BOOST_TEST(ask(question(2)) == "ok");
+  quotas.learn("login:ada", {seconds(600), 3, 3}, {seconds(5000), 4, 9}, clock.wall_now());
+  BOOST_TEST(ask(question(2)) == kDayFull + "81400");
+  BOOST_TEST(ask(question(1)) == kHourFull + "3000");
+  quotas.learn("login:ada", {seconds(10), 1, 1}, {seconds(10), 1, 1}, clock.wall_now());  // less than is known here
+  BOOST_TEST(ask(question(1)) == kHourFull + "3000");
+  quotas.learn("login:bob", {seconds(3600), 3, 3}, {seconds(86400), 9, 9}, clock.wall_now());  // windows that are over
+  auto of_bob = question(10);
+  of_bob.users[0].name = "login:bob";
+  BOOST_TEST(ask(of_bob) == "ok");
+}
+
 BOOST_AUTO_TEST_CASE(looking_counts_nothing) {
   auto look = question();
   look.look = true;

@@ -23,8 +23,8 @@ std::vector<std::vector<std::string>> ClusterRates::scripts() {
 
 bool ClusterRates::went_up(std::span<const Reply> replies, std::uint32_t hosts, SteadyTime now) {
   if (replies.size() != kScripts) return false;
-  const auto rate = script_name(replies[0]);
-  const auto learned = script_name(replies[1]);
+  const auto rate = redis::script_name(replies[0]);
+  const auto learned = redis::script_name(replies[1]);
   if (!rate || !learned) return false;
   rate_script_ = *rate;
   learned_script_ = *learned;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/base/text.h"
-
 namespace pen::qmgr {
 
 using redis::Reply;
@@ -38,14 +36,6 @@ std::optional<LeaseReply> lease_reply(const Reply& reply, std::uint32_t wanted) 
       out.facts.groups.emplace_back(name.text, value.text);
   }
   return out;
-}
-
-std::optional<std::string> script_name(const Reply& reply) {
-  const bool hex = reply.kind == Reply::Kind::text && reply.text.size() == 40 &&
-                   std::all_of(reply.text.begin(), reply.text.end(),
-                               [](char c) { return ascii_digit(c) || (c >= 'a' && c <= 'f'); });
-  if (!hex) return std::nullopt;
-  return reply.text;
 }
 
 }  // namespace pen::qmgr

@@ -21,7 +21,5 @@ struct LeaseReply {
 std::optional<LeaseReply> lease_reply(const redis::Reply& reply, std::uint32_t wanted);
 /// A version, or a number of hosts.
 std::optional<std::uint64_t> number_reply(const redis::Reply& reply);
-/// What EVALSHA calls a script by: of a reply to SCRIPT LOAD.
-std::optional<std::string> script_name(const redis::Reply& reply);
 
 }  // namespace pen::qmgr

@@ -68,9 +68,9 @@ void SharedDestinations::start(Manager& manager) {
 void SharedDestinations::went_up(const std::vector<Reply>& greeted) {
   constexpr std::size_t kOwn = 4;
   const bool whole = greeted.size() == kOwn + ClusterRates::kScripts;
-  const auto lease = whole ? script_name(greeted[0]) : std::nullopt;
-  const auto facts = lease ? script_name(greeted[1]) : std::nullopt;
-  const auto host = facts ? script_name(greeted[2]) : std::nullopt;
+  const auto lease = whole ? redis::script_name(greeted[0]) : std::nullopt;
+  const auto facts = lease ? redis::script_name(greeted[1]) : std::nullopt;
+  const auto host = facts ? redis::script_name(greeted[2]) : std::nullopt;
   const auto hosts = host ? number_reply(greeted[3]) : std::nullopt;
   if (!hosts || !rates_.went_up(std::span(greeted).subspan(kOwn), hosts_in(*hosts), loop_.clock().now())) {
     client_.give_up(Error(RedisError::malformed, "SCRIPT LOAD"));

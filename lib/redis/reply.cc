@@ -31,6 +31,14 @@ std::string_view describe(RedisError e) {
   return "unknown";
 }
 
+std::optional<std::string> script_name(const Reply& reply) {
+  const bool hex = reply.kind == Reply::Kind::text && reply.text.size() == 40 &&
+                   std::all_of(reply.text.begin(), reply.text.end(),
+                               [](char c) { return ascii_digit(c) || (c >= 'a' && c <= 'f'); });
+  if (!hex) return std::nullopt;
+  return reply.text;
+}
+
 std::string format_command(const std::vector<std::string>& words) {
   std::vector<const char*> at;
   std::vector<std::size_t> sizes;

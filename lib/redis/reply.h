@@ -34,6 +34,9 @@ struct Reply {
 inline constexpr std::size_t kMaxReply = 256 * 1024;
 inline constexpr std::size_t kMaxItems = 1024;
 
+/// What EVALSHA calls a script by: of a reply to SCRIPT LOAD; nullopt: it is no such reply.
+std::optional<std::string> script_name(const Reply& reply);
+
 /// One command with its arguments, which may hold any bytes.
 std::string format_command(const std::vector<std::string>& words);
 

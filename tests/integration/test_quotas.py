@@ -3,6 +3,7 @@ import os
 import threading
 
 from harness import *
+from redis_server import PROGRAM, RedisServer
 
 BOX = "ada@virtual.test.example"
 SETTINGS = {"virtual_mailbox_maps": f"inline:{{ {{ {BOX} = ada/ }} }}", "smtpd_error_sleep_time": "0",
@@ -73,6 +74,45 @@ class Quotas(Suite):
 
             # One write may have come between the messages: some of them count, not none.
             self.assertIn("550", [of_b()[:3] for _ in range(3)])
+
+    @unittest.skipUnless(PROGRAM, "redis-server is not installed (scripts/install-dependencies --runtime-peers)")
+    def test_hosts_of_a_cluster_count_together(self):
+        with RedisServer() as redis:
+            settings = {**SETTINGS, **redis.settings(), "smtpd_quota_login_messages_per_hour": "20",
+                        "smtpd_quota_sender_recipients_per_day": "3"}
+            with Instance(settings) as one, Instance(settings) as two:
+                for mx in (one, two):
+                    mx.wait_log(r"anvil\[\d+\]: .*quotas: shared through")
+                results = []
+
+                def send_some(port, sender):
+                    for n in range(12):
+                        results.append(self.data(port, sender=f"{sender}{n}@x.example"))
+
+                threads = [threading.Thread(target=send_some, args=(mx.port, name)) for mx in (one, two)
+                           for name in ("a", "b")]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual(results.count("ok"), 20)
+                for reply in results:
+                    if reply != "ok":
+                        self.assertRegex(reply, r"quota of 20 messages per hour exceeded, try again in \d+ seconds$")
+                self.assertLess(3600, redis.words("TTL", "penstock:quota:login:ada"))
+                # Recipients of a sender, whatever its login.
+                for mx, login in ((one, "u"), (two, "v"), (one, "w")):
+                    self.assertEqual(self.data(mx.port, login, "z@x.example"), "ok")
+                self.assertIn("quota of 3 recipients per day", self.data(two.port, "x", "z@x.example"))
+                self.assertEqual(redis.words("HGET", "penstock:quota:login:x", "hm"), None)  # counted for none
+                # Without the server each host goes on from what it knows of all.
+                redis.kill()
+                two.wait_log(r"anvil\[\d+\]: warning: quotas: not shared for now")
+                self.assertIn("quota of 20 messages per hour", self.data(two.port))
+                self.assertEqual(self.data(two.port, "bob", "y@x.example"), "ok")
+                redis.start()
+                eventually(lambda: two.log().count("quotas: shared through") == 2, "they are shared again")
+                self.assertEqual(self.data(two.port, "bob", "y@x.example"), "ok")
 
 
 if __name__ == "__main__":
