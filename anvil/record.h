@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/lmdb/hint_store.h"
+#include "lib/lmdb/change.h"
 
 namespace pen::anvil {
 

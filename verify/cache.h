@@ -21,7 +21,7 @@
 
 #include "lib/base/time.h"
 #include "lib/ipc/verify.h"
-#include "lib/lmdb/hint_store.h"
+#include "lib/lmdb/change.h"
 
 namespace pen::verify {
 

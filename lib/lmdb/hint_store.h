@@ -12,21 +12,15 @@
 /// Thread:  any, one at a time.
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/fd.h"
+#include "lib/lmdb/change.h"
 #include "lib/lmdb/database.h"
 
 namespace pen::lmdb {
-
-/// A record to write; without a value: to remove.
-struct Change {
-  std::string key;  // of 1 to 511 bytes
-  std::optional<std::string> value;
-};
 
 class HintStore {
  public:

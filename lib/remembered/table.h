@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/lmdb/hint_store.h"
+#include "lib/lmdb/change.h"
 
 namespace pen::remembered {
 
