@@ -21,43 +21,24 @@ std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits)
 }
 
 AnvilCounts::AnvilCounts(async::Loop& loop, std::string path, Options options)
-    : loop_(loop),
-      answer_time_(options.answer_time),
-      link_(loop,
+    : link_(loop,
             {.path = std::move(path),
              .conversation = kName,
              .connect_timeout = options.answer_time,
              .meanwhile =
                  "smtpd_client_connection_count_limit counts the sessions of this process, and clients have no rates",
              .report = std::move(options.report)},
-            *this) {}
+            *this),
+      questions_(loop, link_, options.answer_time, [this](const Count& count) { send(count); }) {}
 
 void AnvilCounts::on_connected() {
-  away_ = false;
   for (const auto& [client, sessions] : live_) send(Enter{client, sessions});
-  for (const auto& [request, question] : questions_) send(question->count);
-}
-
-void AnvilCounts::on_lost(const Error& why) {
-  if (why.is(ipc::IpcError::no_answer)) give_up();
-}
-
-void AnvilCounts::give_up() {
-  away_ = true;
-  for (const auto& [request, question] : questions_) {
-    question->answer = {.rate = 0, .live = own(question->count.client)};
-    question->answered.set();
-  }
-  questions_.clear();
+  questions_.on_connected();
 }
 
 void AnvilCounts::on_message(Link::Channel::Received& received) {
   const auto& m = std::get<ipc::clients::Counted>(received.message);
-  const auto at = questions_.find(m.request);
-  if (at == questions_.end()) return;  // the asker has gone
-  at->second->answer = {.rate = m.rate, .live = std::max(m.live, own(at->second->count.client))};
-  at->second->answered.set();
-  questions_.erase(at);
+  questions_.answer(m.request, m);
 }
 
 std::uint32_t AnvilCounts::own(const std::string& client) const {
@@ -77,22 +58,9 @@ void AnvilCounts::left(const std::string& client) {
 }
 
 async::Task<ClientCounts::Counted> AnvilCounts::ask(Event event, std::string client, bool look, async::Until until) {
-  if (!connected() && away_) co_return Counted{.rate = 0, .live = own(client)};
-  Question question(loop_);
-  question.count = {next_++, event, look, std::move(client)};
-  struct Asked {
-    std::shared_ptr<AnvilCounts> counts;
-    std::uint64_t request;
-    ~Asked() { counts->questions_.erase(request); }
-  } const asked{shared_from_this(), question.count.request};
-  questions_[asked.request] = &question;
-  send(question.count);
-  const SteadyTime silence = loop_.now() + answer_time_;
-  until.deadline = std::min(until.deadline, silence);
-  auto answered = co_await question.answered.wait(until);
-  if (!answered && connected() && loop_.now() >= silence) link_.give_up(Error(ipc::IpcError::no_answer));
-  if (!answered) question.answer.live = own(question.count.client);
-  co_return question.answer;
+  const auto answer =
+      co_await questions_.ask(shared_from_this(), {.event = event, .look = look, .client = client}, until);
+  co_return Counted{.rate = answer ? answer->rate : 0, .live = std::max(answer ? answer->live : 0, own(client))};
 }
 
 }  // namespace pen::sessions

@@ -5,13 +5,11 @@
 ///          counts->start();
 ///          auto place = ClientCounts::enter(counts, client);          // for as long as the session lives
 ///          auto counted = co_await counts->count(Event::connection, client, until);
-/// Away:    a question waits while a connection is being made, at most answer_time: master holds anvil's socket, and
-///          starts a dead one at once. Where that fails no client waits or is refused for its absence: what is asked
-///          counts as not done (rate 0), and the sessions of a client are those of this process. When anvil is back,
-///          they are reported to it.
+/// Away:    as lib/ipc/questions.h says. No client is refused for anvil's absence: what is asked counts as not done
+///          (rate 0), and the sessions of a client are those of this process. When anvil is back, they are reported
+///          to it.
 /// Bounds:  one question per session at a time.
 /// Thread:  the loop's. Source: Postfix anvil_clnt(3).
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +17,7 @@
 
 #include "lib/ipc/clients.h"
 #include "lib/ipc/link.h"
+#include "lib/ipc/questions.h"
 
 namespace pen::sessions {
 
@@ -85,34 +84,22 @@ class AnvilCounts final : public ClientCounts, public std::enable_shared_from_th
  private:
   using Link = ipc::Link<ipc::clients::FromAnvil, ipc::clients::ToAnvil, AnvilCounts>;
   friend Link;
-  struct Question {
-    explicit Question(async::Loop& loop) : answered(loop) {}
-    ipc::clients::Count count;
-    Counted answer;
-    async::Event answered;
-  };
   void entered(const std::string& client) override;
   void left(const std::string& client) override;
   async::Task<Counted> ask(Event event, std::string client, bool look, async::Until until);
   std::uint32_t own(const std::string& client) const;
   void on_connected();
   void on_message(Link::Channel::Received& received);
-  void on_lost(const Error& why);
-  void on_refused(const Error&) { give_up(); }
-  /// No question waits for anvil any more, until it is back.
-  void give_up();
+  void on_lost(const Error& why) { questions_.on_lost(why); }
+  void on_refused(const Error&) { questions_.on_refused(); }
   template <class M>
   void send(const M& message) {
     if (connected()) (void)link_.channel().send(message);  // too large it cannot be
   }
 
-  async::Loop& loop_;
-  milliseconds answer_time_;
-  bool away_ = false;  // the last attempt to connect failed, or anvil did not answer
   std::unordered_map<std::string, std::uint32_t> live_;
-  std::map<std::uint64_t, Question*> questions_;  // each in its asker's frame
-  std::uint64_t next_ = 1;
   Link link_;
+  ipc::Questions<ipc::clients::Count, ipc::clients::Counted> questions_;
 };
 
 }  // namespace pen::sessions

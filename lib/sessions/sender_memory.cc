@@ -1,64 +1,51 @@
 #include "lib/sessions/sender_memory.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace pen::sessions {
 
 AnvilMemory::AnvilMemory(async::Loop& loop, std::string path, Options options)
-    : loop_(loop),
-      answer_time_(options.answer_time),
-      link_(loop,
+    : link_(loop,
             {.path = std::move(path),
              .conversation = ipc::sender_memory::kName,
              .connect_timeout = options.answer_time,
              .meanwhile = "check_greylist puts nobody off, and check_sender_quota counts nothing",
              .report = std::move(options.report)},
-            *this) {}
+            *this),
+      // Too large for the channel no question can be.
+      greylist_(loop, link_, options.answer_time, [this](const Question& q) { (void)link_.channel().send(q); }),
+      quota_(loop, link_, options.answer_time, [this](const QuotaQuestion& q) { (void)link_.channel().send(q); }) {}
 
 void AnvilMemory::on_connected() {
-  away_ = false;
-  for (const auto& [request, asked] : asked_) send(asked->question);
+  greylist_.on_connected();
+  quota_.on_connected();
 }
 
 void AnvilMemory::on_lost(const Error& why) {
-  if (why.is(ipc::IpcError::no_answer)) give_up();
+  greylist_.on_lost(why);
+  quota_.on_lost(why);
 }
 
-void AnvilMemory::give_up() {
-  away_ = true;
-  for (const auto& [request, asked] : asked_) asked->answered.set();
-  asked_.clear();
+void AnvilMemory::on_refused(const Error&) {
+  greylist_.on_refused();
+  quota_.on_refused();
 }
 
 void AnvilMemory::on_message(Link::Channel::Received& received) {
-  const auto request = std::visit([](const auto& m) { return m.request; }, received.message);
-  const auto at = asked_.find(request);
-  if (at == asked_.end()) return;  // the asker has gone
-  at->second->answer = std::move(received.message);
-  at->second->answered.set();
-  asked_.erase(at);
+  if (const auto* answer = std::get_if<Answer>(&received.message))
+    greylist_.answer(answer->request, *answer);
+  else
+    quota_.answer(std::get<QuotaAnswer>(received.message).request, std::get<QuotaAnswer>(received.message));
 }
 
-async::Task<std::optional<ipc::sender_memory::FromAnvil>> AnvilMemory::exchange(std::uint64_t request,
-                                                                                ipc::sender_memory::ToAnvil question,
-                                                                                async::Until until) {
+async::Task<std::optional<SenderMemory::Answer>> AnvilMemory::greylist(Question question, async::Until until) {
   if (!std::exchange(started_, true)) link_.start();
-  if (!connected() && away_) co_return std::nullopt;
-  Asked asked(loop_);
-  asked.question = std::move(question);
-  struct Place {
-    std::shared_ptr<AnvilMemory> memory;
-    std::uint64_t request;
-    ~Place() { memory->asked_.erase(request); }
-  } const place{shared_from_this(), request};
-  asked_[request] = &asked;
-  send(asked.question);
-  const SteadyTime silence = loop_.now() + answer_time_;
-  until.deadline = std::min(until.deadline, silence);
-  const auto answered = co_await asked.answered.wait(until);
-  if (!answered && connected() && loop_.now() >= silence) link_.give_up(Error(ipc::IpcError::no_answer));
-  co_return std::move(asked.answer);
+  return greylist_.ask(shared_from_this(), std::move(question), until);
+}
+
+async::Task<std::optional<SenderMemory::QuotaAnswer>> AnvilMemory::quota(QuotaQuestion question, async::Until until) {
+  if (!std::exchange(started_, true)) link_.start();
+  return quota_.ask(shared_from_this(), std::move(question), until);
 }
 
 }  // namespace pen::sessions
