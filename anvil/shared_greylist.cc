@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "anvil/under_way.h"
+
 namespace pen::anvil {
 namespace {
 
@@ -15,15 +17,6 @@ std::string name_of(std::string_view key) {
   }
   return name;
 }
-
-/// The task may end while it waits.
-struct UnderWay {
-  explicit UnderWay(std::size_t& n) : count(n) { ++count; }
-  ~UnderWay() { --count; }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-  std::size_t& count;
-};
 
 }  // namespace
 

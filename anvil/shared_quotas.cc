@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "anvil/under_way.h"
+
 namespace pen::anvil {
 namespace {
 
@@ -45,15 +47,6 @@ end
 return out
 )";
 constexpr std::size_t kHead = 3, kPerUser = 6;
-
-/// The task may end while it waits.
-struct UnderWay {
-  explicit UnderWay(std::size_t& n) : count(n) { ++count; }
-  ~UnderWay() { --count; }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-  std::size_t& count;
-};
 
 }  // namespace
 

@@ -14,9 +14,17 @@ BOOST_AUTO_TEST_SUITE(shared_quotas)
 
 namespace {
 
+Reply of_kind(Reply::Kind kind, std::int64_t integer, const std::string& text) {
+  Reply out;
+  out.kind = kind;
+  out.integer = integer;
+  out.text = text;
+  return out;
+}
+
 Reply numbers(const std::vector<std::int64_t>& values) {
-  Reply out{.kind = Reply::Kind::array};
-  for (const auto value : values) out.items.push_back({.kind = Reply::Kind::integer, .integer = value});
+  Reply out = of_kind(Reply::Kind::array, 0, "");
+  for (const auto value : values) out.items.push_back(of_kind(Reply::Kind::integer, value, ""));
   return out;
 }
 
@@ -62,9 +70,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_such_reply_is_refused) {
   few.pop_back();
   BOOST_TEST(!quota_reply(numbers(few), question).has_value());
   BOOST_TEST(!quota_reply(numbers({}), question).has_value());
-  BOOST_TEST(!quota_reply(Reply{.kind = Reply::Kind::error, .text = "NOSCRIPT No matching script"}, question));
+  BOOST_TEST(!quota_reply(of_kind(Reply::Kind::error, 0, "NOSCRIPT No matching script"), question));
   auto text = numbers(good);
-  text.items[3] = {.kind = Reply::Kind::text, .text = "10"};
+  text.items[3] = of_kind(Reply::Kind::text, 0, "10");
   BOOST_TEST(!quota_reply(text, question).has_value());
 }
 
