@@ -2,7 +2,7 @@
 /// Questions over a Link that wait for their answers: request numbers, patience, and what becomes of a question when
 /// the server dies, hangs or is away.
 ///
-/// Use:     class Memory { Questions<Ask, Answer> questions_{loop, link_, answer_time, [this](const Ask& q) { … send … }};
+/// Use:     class Memory { Questions<Ask, Answer> questions_{loop, link_, answer_time, [this](const Ask& q) { … }};
 ///            async::Task<…> greylist(Ask q, Until until) { return questions_.ask(shared_from_this(), q, until); }
 ///            void on_connected() { questions_.on_connected(); }                 // of the Link's user
 ///            void on_message(Received& r) { questions_.answer(r.message.request, std::move(r.message)); }
