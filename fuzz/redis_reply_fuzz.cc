@@ -4,11 +4,18 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "anvil/shared_quotas.h"
 #include "qmgr/cluster_replies.h"
 
 namespace {
 const pen::WallTime kNow{std::chrono::hours(24 * 365 * 55)};
+
+pen::anvil::Quotas::Question quotas() {
+  pen::anvil::Quotas::Question question;
+  for (const char* name : {"login:ada", "", "sender:a@x.example"}) question.users.emplace_back().name = name;
+  return question;
 }
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;
@@ -22,8 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto next = reader.next();
       if (!next) return 0;
       if (!*next) break;
-      (void)qmgr::script_name(**next);
+      (void)redis::script_name(**next);
       (void)qmgr::number_reply(**next);
+      const auto quota = anvil::quota_reply(**next, quotas());
+      if (quota && (quota->users.size() != 2 || quota->answer.user > 2 || quota->answer.user == 1)) std::abort();
       const auto lease = qmgr::lease_reply(**next, 3);
       if (!lease) continue;
       if (lease->lease.granted > 3) std::abort();
