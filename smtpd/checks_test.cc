@@ -51,6 +51,22 @@ BOOST_AUTO_TEST_CASE(by_default_strangers_reach_only_our_domains_and_trusted_cli
 }
 
 BOOST_AUTO_TEST_CASE(an_open_relay_is_refused_at_start) {
+  const std::string classes =
+      "smtpd_restriction_classes = ours, open, round\nours = permit_mynetworks, reject_unauth_destination\n"
+      "open = permit_mynetworks\nround = round\n";
+  struct Row {
+    const char* relay;
+    bool starts;
+  };
+  for (const Row& row : {Row{"permit_mynetworks, reject_unauth_destination", true},
+                         Row{"permit_mynetworks, Defer_Unauth_Destination", true},
+                         Row{"permit_mynetworks, permit, reject_unauth_destination", false},
+                         Row{"permit_mynetworks, warn_if_reject reject_unauth_destination", false},
+                         Row{"permit_mynetworks, warn_if_reject reject_unauth_destination, reject", true},
+                         Row{"ours", true}, Row{"open", false}, Row{"open, ours", true}, Row{"round", false},
+                         Row{"warn_if_reject ours", false}, Row{"check_client_access static:ours", false}})
+    BOOST_CHECK_MESSAGE(Rig(classes + "smtpd_relay_restrictions = " + row.relay + "\n").problem.empty() == row.starts,
+                        row.relay);
   BOOST_TEST(Rig("smtpd_relay_restrictions = permit_mynetworks\n").problem.find("reject_unauth_destination") !=
              std::string::npos);
   BOOST_TEST(Rig("smtpd_relay_restrictions =\n").problem != "");

@@ -19,6 +19,7 @@
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
 #include "lib/config/edit.h"
+#include "lib/config/edit_master.h"
 #include "lib/config/findings.h"
 #include "lib/config/restrictions.h"
 #include "lib/map/build.h"
@@ -189,6 +190,7 @@ Result<void> ConfigImport::read_postfix() {
                         .text = fmt::format("y is written as n in {} services: no program is confined to "
                                             "queue_directory",
                                             master_.chrooted)});
+  PEN_TRY(keep_lenience(sockets.main, sockets.master));
   PEN_TRY(add_cyrus());
   dropped_ = main_.dropped;
   dropped_.insert(dropped_.end(), master_.dropped.begin(), master_.dropped.end());
@@ -424,15 +426,63 @@ Result<void> ConfigImport::keep_old_defaults(const std::string& main, const std:
   }
   // At this level Postfix has no smtpd_relay_restrictions, so that what the other list lets through is relayed.
   const auto items = config.list("smtpd_recipient_restrictions").value_or(std::vector<std::string>());
-  const bool guards = std::ranges::any_of(items, [](const std::string& item) {
-    const auto* known = config::find_restriction(item);
-    return known != nullptr && known->guards_relaying;
-  });
-  if (guards && !config.where("smtpd_relay_restrictions"))
+  if (config::refuses_relaying(config, items) && !config.where("smtpd_relay_restrictions"))
     set("smtpd_relay_restrictions", "",
         "is not set, and is written as empty, as it is in Postfix below compatibility_level 1: "
         "smtpd_recipient_restrictions alone decides who may relay");
   PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, edits));
+  return {};
+}
+
+/// Since 3.9 Postfix excepts its own networks from the rules for line ends, and its master.cf the submission services
+/// from those for commands ahead of their turn, which Thunderbird's search for servers sends. Before, nobody was held
+/// to them.
+Result<void> ConfigImport::keep_lenience(const std::string& main, const std::string& master) {
+  constexpr const char* kExclusions = "smtpd_forbid_bare_newline_exclusions";
+  constexpr const char* kAhead = "smtpd_forbid_unauth_pipelining";
+  const auto config = config::Config::parse({options_.from, main, master, {}}, config::system_surroundings());
+  const auto say = [&](const char* file, std::string name, std::string text) {
+    differs_.push_back({.severity = Severity::note,
+                        .file = options_.from + file,
+                        .line = 0,
+                        .name = std::move(name),
+                        .text = std::move(text)});
+  };
+  if (!config.where(kExclusions)) {
+    const std::vector<config::Edit> edit{
+        {.kind = config::Edit::Kind::set, .name = kExclusions, .value = "$mynetworks"}};
+    PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, edit));
+    say("/main.cf", kExclusions,
+        "is written as $mynetworks, as in Postfix since 3.9: devices there may end lines and messages by LF. From "
+        "other "
+        "clients a message ends by CRLF.CRLF alone");
+  }
+  if (config.where(kAhead)) return {};
+  std::vector<config::ServiceEdit> edits;
+  std::string names;
+  for (const auto& service : config.master()) {
+    const std::string_view port = std::string_view(service.name).substr(service.name.rfind(':') + 1);
+    const bool submission =
+        service.type == config::ServiceType::inet && service.command == "smtpd" &&
+        (port == "submission" || port == "submissions" || port == "smtps" || port == "587" || port == "465");
+    if (!submission ||
+        std::ranges::find(service.overrides, kAhead, &config::Assignment::name) != service.overrides.end())
+      continue;
+    names += (names.empty() ? "" : ", ") + service.name;
+    edits.push_back({.kind = config::Edit::Kind::set,
+                     .of = config::ServiceEdit::Of::setting,
+                     .name = service.name,
+                     .type = "inet",
+                     .part = kAhead,
+                     .value = "no"});
+  }
+  if (edits.empty()) return {};
+  PEN_TRY_ASSIGN(auto done, config::edit_master_cf(master_.text, edits));
+  master_.text = std::move(done.text);
+  say("/master.cf", kAhead,
+      "is written as no for " + names +
+          ", as Postfix's own master.cf has it since 3.9: some mail programs send "
+          "commands ahead of their turn when they look for a server");
   return {};
 }
 

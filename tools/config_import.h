@@ -60,6 +60,7 @@ class ConfigImport {
   void judge_names(const config::Config& config, const std::set<std::string, std::less<>>& without_effect);
   void judge_tables(const config::Config& config);
   Result<void> keep_old_defaults(const std::string& main, const std::string& master);
+  Result<void> keep_lenience(const std::string& main, const std::string& master);
   Result<void> keep_name(const std::string& main);
   std::string verdict() const;
   int report();

@@ -90,6 +90,9 @@ BOOST_AUTO_TEST_CASE(a_permit_before_the_refusal_of_relaying_is_an_open_relay) {
            Row{"permit_mynetworks, reject_unauth_destination, permit", ""},
            Row{"permit_mynetworks, permit, reject_unauth_destination", "permit"},
            Row{"Permit", "Permit"},
+           Row{"permit_mynetworks, warn_if_reject reject_unauth_destination, permit", "permit"},
+           Row{"warn_if_reject guarded, permit, reject", "permit"},
+           Row{"warn_if_reject reject_unauth_destination, reject", ""},
            Row{"check_client_access static:OK, reject_unauth_destination", "check_client_access static:OK"},
            Row{"static:ok, reject_unauth_destination", "static:ok"},
            Row{"check_client_access hash:/x, reject", ""},
@@ -125,6 +128,9 @@ BOOST_AUTO_TEST_CASE(a_permit_before_the_refusal_of_relaying_is_an_open_relay) {
   BOOST_CHECK(one("smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit, reject_unauth_destination\n")
                   .starts_with("smtpd_recipient_restrictions"));
   BOOST_CHECK(found("smtpd_recipient_restrictions = permit\n").empty());
+  // What the first permits the second may refuse.
+  BOOST_CHECK(
+      found("smtpd_relay_restrictions = permit\nsmtpd_recipient_restrictions = reject_unauth_destination\n").empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_qmqp_service_that_everybody_may_use_is_an_open_relay) {

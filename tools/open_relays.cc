@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
@@ -70,16 +71,19 @@ class Walk {
   /// What permits the mail; empty: it is refused. nullopt: the list decides nothing.
   std::optional<std::string> permitted_by(const std::vector<std::string>& items, unsigned depth = 0) const {
     if (depth > kMaxDepth) return std::string();
+    bool warns = false;  // what follows warn_if_reject refuses nothing
     for (std::size_t i = 0; i < items.size(); ++i) {
       const std::string& item = items[i];
       if (iequals(item, "permit")) return item;
       const auto* known = config::find_restriction(item);
       if (known == nullptr) {
         auto within = is_table(item) ? permitted_by_table("", item, depth) : permitted_by_class(item, depth);
-        if (within) return within;
+        const bool harmless = std::exchange(warns, false);
+        if (within && !(harmless && within->empty())) return within;
         continue;
       }
-      if (known->guards_relaying) return std::string();
+      const bool harmless = std::exchange(warns, known->check == config::Check::warn_if_reject);
+      if (known->guards_relaying && !harmless) return std::string();
       if (!known->takes_argument || ++i == items.size() || !item.starts_with("check_")) continue;
       if (auto within = permitted_by_table(item, items[i], depth)) return within;
     }
@@ -190,8 +194,11 @@ class RelayFinder {
 
   void restrictions(const config::Config& own, const config::Service* service) {
     for (const char* list : kLists) {
-      // The second guards only where the first is empty.
+      // The second decides alone only where the first is empty.
       if (list == kLists[1] && !own.settings().smtpd_relay_restrictions.empty()) continue;
+      if (list == kLists[0] && config::refuses_relaying(own, own.settings().smtpd_recipient_restrictions) &&
+          permits_everybody(own, own.settings().smtpd_recipient_restrictions).empty())
+        continue;  // what the first permits the second refuses
       const std::string item = permits_everybody(own, own.list(list).value_or(std::vector<std::string>()));
       const bool of_main = service != nullptr && item == of_main_[list];
       if (service == nullptr) of_main_[list] = item;

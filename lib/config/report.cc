@@ -198,16 +198,13 @@ class Reporter {
 
   void relaying() {
     const Settings& s = config_.settings();
-    for (const auto* list : {&s.smtpd_relay_restrictions, &s.smtpd_recipient_restrictions})
-      for (const std::string& item : *list) {
-        const RestrictionName* known = find_restriction(item);
-        if (known != nullptr && known->guards_relaying) return;
-        if (classes_.contains(item)) return;  // smtpd checks the items of a class
-      }
+    if (refuses_relaying(config_, s.smtpd_relay_restrictions) ||
+        refuses_relaying(config_, s.smtpd_recipient_restrictions))
+      return;
     const auto place = config_.where("smtpd_relay_restrictions").value_or(Place{config_.main_file(), 0});
     found.push_back({Severity::error, place.file, place.line, "smtpd_relay_restrictions",
                      "neither this nor smtpd_recipient_restrictions holds reject_unauth_destination or another "
-                     "refusal: anybody could relay; smtpd will not take mail"});
+                     "refusal that acts, before any permit: anybody could relay; smtpd will not take mail"});
   }
 
   /// Reports items in smtpd's restriction lists that cannot act.

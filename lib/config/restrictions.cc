@@ -4,6 +4,7 @@
 #include <span>
 
 #include "lib/base/text.h"
+#include "lib/config/config.h"
 
 namespace pen::config {
 namespace {
@@ -28,6 +29,27 @@ constexpr Alias kAliases[] = {
 #include "lib/config/restrictions.def"
 };
 
+constexpr unsigned kMaxDepth = 20;  // of classes within classes; a deeper one is found to be round elsewhere
+
+bool refuses_relaying(const Config& config, const std::vector<std::string>& items, unsigned depth) {
+  const auto& classes = config.settings().smtpd_restriction_classes;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const RestrictionName* known = find_restriction(items[i]);
+    if (known == nullptr) {
+      if (depth < kMaxDepth && std::ranges::find(classes, items[i]) != classes.end() &&
+          refuses_relaying(config, config.list(items[i]).value_or(std::vector<std::string>()), depth + 1))
+        return true;
+    } else if (known->check == Check::warn_if_reject) {
+      ++i;
+    } else if (known->check == Check::permit) {
+      return false;
+    } else if (known->guards_relaying) {
+      return true;
+    }
+  }
+  return false;
+}
+
 template <class Row>
 const Row* find(std::span<const Row> rows, std::string_view name) {
   const auto found = std::ranges::find_if(rows, [&](const Row& r) { return iequals(r.name, name); });
@@ -39,6 +61,10 @@ const Row* find(std::span<const Row> rows, std::string_view name) {
 const RestrictionName* find_restriction(std::string_view name) {
   if (const Alias* alias = find(std::span<const Alias>(kAliases), name)) name = alias->restriction;
   return find(std::span<const RestrictionName>(kNames), name);
+}
+
+bool refuses_relaying(const Config& config, const std::vector<std::string>& items) {
+  return refuses_relaying(config, items, 0);
 }
 
 std::vector<std::string_view> restriction_names() {

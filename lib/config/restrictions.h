@@ -12,6 +12,8 @@
 
 namespace pen::config {
 
+class Config;
+
 /// In the order of the rows: smtpd uses the number as an index into its functions.
 enum class Check : std::uint8_t {
 #define PEN_RESTRICTION(name, argument, waits, relaying) name,
@@ -40,6 +42,10 @@ struct RestrictionName {
 const RestrictionName* find_restriction(std::string_view name);
 /// All their names, aliases too.
 std::vector<std::string_view> restriction_names();
+/// Whether the list surely refuses mail for destinations that are not ours, unless it permits it before: so what
+/// Postfix asks of smtpd_relay_restrictions or smtpd_recipient_restrictions. What stands behind permit does not
+/// count, nor what warn_if_reject makes harmless; of a class its items do.
+bool refuses_relaying(const Config& config, const std::vector<std::string>& items);
 /// For the administrator: why a restriction with Check::unsupported does not act, and what to do.
 std::string cannot_act(const RestrictionName& restriction);
 

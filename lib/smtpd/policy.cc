@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/config/restrictions.h"
 #include "lib/intake/from_settings.h"
 #include "lib/smtpd/reply_text.h"
 
@@ -282,7 +283,9 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
 
   read_restrictions(p, config);
   p.stress = config.text("stress").value_or("");
-  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient)) return fail(PolicyError::open_relay);
+  if (!config::refuses_relaying(config, s.smtpd_relay_restrictions) &&
+      !config::refuses_relaying(config, s.smtpd_recipient_restrictions))
+    return fail(PolicyError::open_relay);
   PEN_TRY(open_match_lists(p, with_subdomains));
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
   PEN_TRY_ASSIGN(p.authentication, AuthenticationPolicy::read(s, {.parent_domains = false, .open = p.open}));

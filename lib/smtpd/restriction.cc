@@ -114,7 +114,6 @@ RestrictionList RestrictionReader::read_items(Stage stage, const std::vector<std
     if (const config::RestrictionName* known = config::find_restriction(r.name)) {
       r.check = known->check;
       r.waits = known->waits;
-      r.guards_relaying = known->guards_relaying;
       if (r.check == Check::unsupported) warn_once(config::cannot_act(*known));
       if (known->takes_argument && ++i == items.size()) {
         warnings_.push_back(config::lacks_argument(r.name));
@@ -165,7 +164,5 @@ bool asks_policy(const RestrictionList& list, const std::vector<RestrictionList>
     return r.check == Check::check_policy_service;
   });
 }
-
-bool guards_relaying(const RestrictionList& list) { return std::ranges::any_of(list, &Restriction::guards_relaying); }
 
 }  // namespace pen::smtpd

@@ -28,7 +28,6 @@ using config::Check;
 struct Restriction {
   Check check = Check::unknown;
   config::Waits waits = config::Waits::never;
-  bool guards_relaying = false;
   std::string name;                                           // as written
   map::MapList maps;                                          // check_*_access
   std::vector<Print> prints{Print::certificate, Print::key};  // check_ccert_access: in which order
@@ -77,8 +76,5 @@ class RestrictionReader {
 bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
 /// Whether a policy server may be asked: it must hear of one recipient after the other.
 bool asks_policy(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
-/// Whether the list, as far as this can be seen, refuses mail for destinations that are not ours. Postfix requires
-/// such a restriction in smtpd_relay_restrictions or smtpd_recipient_restrictions.
-bool guards_relaying(const RestrictionList& list);
 
 }  // namespace pen::smtpd

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import socket
 
 from dovecot_auth import FakeDovecot
 from harness import *
@@ -347,6 +348,41 @@ class Import(Suite):
             mx.start()
             send(port, "x@one.example", ["bob@far.example"], mail())
             self.assertEqual(peer.wait_messages(1)[0].recipients, ["bob@far.example"])
+
+    def test_devices_and_mail_programs_go_on_as_before_the_rules_of_later_versions(self):
+        with Peer() as peer:
+            mx, port, submission = self.target(), free_port(), free_port()
+            source = self.postfix(peer, port)
+            with open(os.path.join(source, "master.cf"), "a") as out:
+                out.write("submission inet n - y - - smtpd\n  -o syslog_name=postfix/submission\n"
+                          "465 inet n - y - - smtpd -o smtpd_forbid_unauth_pipelining=yes\n")
+            said = json.loads(self.take(mx, "--from", source, "--force", "--json").stdout)
+            told = {d.get("setting"): d["text"] for d in said["differs"]}
+            self.assertIn("$mynetworks", told["smtpd_forbid_bare_newline_exclusions"])
+            self.assertIn("is written as no for submission,", told["smtpd_forbid_unauth_pipelining"])
+            with open(os.path.join(mx.etc, "master.cf")) as text:
+                master = text.read()
+            self.assertEqual(master.count("smtpd_forbid_unauth_pipelining=no"), 1)
+            self.assertEqual(master.count("smtpd_forbid_unauth_pipelining=yes"), 1)
+            # Ports that are free here.
+            master = "".join(line.replace("submission inet", f"127.0.0.1:{submission} inet")
+                             for line in master.splitlines(True) if not line.startswith("465 "))
+            with open(os.path.join(mx.etc, "master.cf"), "w") as out:
+                out.write(master)
+            mx.port = port
+            mx.start()
+            with socket.create_connection(("127.0.0.1", submission)) as probe:
+                probe.sendall(b"EHLO probe.example\r\nQUIT\r\n")
+                answer = probe.makefile("rb").read()
+            self.assertIn(b"\r\n221 ", answer)
+            with Client(port) as device:
+                device.expect("EHLO device", "250")
+                device.expect("MAIL FROM:<scanner@one.example>", "250")
+                device.expect("RCPT TO:<bob@far.example>", "250")
+                device.expect("DATA", "354")
+                device.raw(b"Subject: scan\n\npage 1\n.\n")
+                device.reply("250")
+            self.assertIn("page 1", peer.wait_messages(1)[0].text)
 
     def test_every_name_that_is_set_is_in_a_list(self):
         main = ("compatibility_level = 3.6\nalias_maps =\nlocal_destination_recipient_limit = 1\nbiff = no\n"
