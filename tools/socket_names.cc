@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
@@ -19,6 +21,7 @@
 #include "lib/map/table_file.h"
 #include "lib/service/as_account.h"
 #include "lib/service/setup.h"
+#include "tools/table_entries.h"
 
 namespace pen::tools {
 namespace {
@@ -316,54 +319,80 @@ std::set<std::string> sockets_of(const std::vector<Service>& services) {
 
 AbsoluteSockets absolute_sockets(const PostfixFiles& files) { return Import(files).run(); }
 
-config::Problems socket_problems(const config::Config& config) {
-  config::Problems found;
-  const auto own = sockets_of(config.master());
-  const auto owner = service::mail_owner(config.settings());
-  const std::string& queue = config.settings().queue_directory;
-  std::set<std::string> told;
-  const auto look = [&](const config::Config& with, const std::string& name, const config::Place& place) {
+namespace {
+
+/// Looks at each socket once.
+class SocketCheck {
+ public:
+  explicit SocketCheck(const config::Config& config)
+      : config_(config), own_(sockets_of(config.master())), owner_(service::mail_owner(config.settings())) {}
+
+  config::Problems run() {
+    for (const std::string& name : config_.names_set())
+      look(config_, name, config_.where(name).value_or(config::Place{config_.main_file(), 0}));
+    for (const Service& service : config_.master()) {
+      if (service.overrides.empty()) continue;
+      const config::Config with = config_.with(service);
+      for (const auto& a : service.overrides) look(with, a.name, {config_.master_file(), service.line});
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void look(const config::Config& with, const std::string& name, const config::Place& place) {
     const config::Row* row = config::find_row(name);
     if (row != nullptr && row->kind != config::Class::acts) return;
     if (name == kSaslPath && !logs_in(with)) return;
-    for (const SocketName& socket : in_value(name, with.text(name).value_or(""))) {
-      const bool relative = !socket.path.starts_with('/');
-      if (relative && own.contains(socket.path)) continue;
-      const std::string path = relative ? queue + "/" + socket.path : socket.path;
-      if (!told.insert(path).second) continue;
-      const auto say = [&](const std::string& what) {
-        found.push_back({Severity::warning, place.file, place.line, name, what});
-      };
-      struct stat st{};
-      if (::stat(path.c_str(), &st) != 0) {
-        if (errno != ENOENT && errno != ENOTDIR) continue;  // not for us to see
-        say(fmt::format("{} is not there: start {} makes it, or write where its socket is{}", printable(path, 120),
-                        server_of(name, socket), relative ? "; a path without / is below queue_directory" : ""));
-        continue;
-      }
-      if (!S_ISSOCK(st.st_mode)) {
-        say(printable(path, 120) + " is no socket: write where the server's socket is");
-        continue;
-      }
-      if (nobody_listens(path))
-        say(fmt::format("nobody listens on {}: start {} makes it", printable(path, 120), server_of(name, socket)));
-      if (!owner) continue;
-      const service::AsAccount as(*owner);
-      if (!as.ok() || ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) continue;
-      say(fmt::format(
-          "{0} cannot be reached by mail_owner ({1}): let its server have one that {1} may open, in a "
-          "directory that others may enter{2}",
-          printable(path, 120), config.settings().mail_owner, listener_for(name, socket, config.settings())));
-    }
-  };
-  for (const std::string& name : config.names_set())
-    look(config, name, config.where(name).value_or(config::Place{config.main_file(), 0}));
-  for (const Service& service : config.master()) {
-    if (service.overrides.empty()) continue;
-    const config::Config with = config.with(service);
-    for (const auto& a : service.overrides) look(with, a.name, {config.master_file(), service.line});
+    for (const SocketName& socket : in_value(name, with.text(name).value_or(""))) judge(name, socket, place);
+    const bool filters = name == "smtpd_milter_maps";
+    if (!filters && !has_routes(name)) return;
+    for (const PlacedEntry& entry : table_entries(with, with.list(name).value_or(std::vector<std::string>())))
+      for (const SocketName& socket : socket_names(entry.value, filters))
+        judge(name, socket, entry.file.empty() ? place : config::Place{entry.file, static_cast<int>(entry.line)});
   }
-  return found;
-}
+
+  /// Whether values in its tables are transports with next hops.
+  static bool has_routes(std::string_view setting) {
+    constexpr std::string_view kRoutes[] = {"transport_maps", "mailbox_transport_maps", "fallback_transport_maps",
+                                            "sender_dependent_default_transport_maps"};
+    return std::ranges::find(kRoutes, setting) != std::end(kRoutes);
+  }
+
+  void judge(const std::string& name, const SocketName& socket, const config::Place& place) {
+    const bool relative = !socket.path.starts_with('/');
+    if (relative && own_.contains(socket.path)) return;
+    const std::string path = relative ? config_.settings().queue_directory + "/" + socket.path : socket.path;
+    if (!told_.insert(path).second) return;
+    const auto say = [&](const std::string& what) {
+      found_.push_back({Severity::warning, place.file, place.line, name, what});
+    };
+    struct stat st{};
+    if (::stat(path.c_str(), &st) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) return;  // not for us to see
+      return say(fmt::format("{} is not there: start {} makes it, or write where its socket is{}", printable(path, 120),
+                             server_of(name, socket), relative ? "; a path without / is below queue_directory" : ""));
+    }
+    if (!S_ISSOCK(st.st_mode)) return say(printable(path, 120) + " is no socket: write where the server's socket is");
+    if (nobody_listens(path))
+      say(fmt::format("nobody listens on {}: start {} makes it", printable(path, 120), server_of(name, socket)));
+    if (!owner_) return;
+    const service::AsAccount as(*owner_);
+    if (!as.ok() || ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return;
+    say(fmt::format(
+        "{0} cannot be reached by mail_owner ({1}): let its server have one that {1} may open, in a directory that "
+        "others may enter{2}",
+        printable(path, 120), config_.settings().mail_owner, listener_for(name, socket, config_.settings())));
+  }
+
+  const config::Config& config_;
+  std::set<std::string> own_;
+  Result<service::Account> owner_;
+  std::set<std::string> told_;
+  config::Problems found_;
+};
+
+}  // namespace
+
+config::Problems socket_problems(const config::Config& config) { return SocketCheck(config).run(); }
 
 }  // namespace pen::tools

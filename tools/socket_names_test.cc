@@ -153,4 +153,24 @@ BOOST_AUTO_TEST_CASE(check_says_which_sockets_are_not_there) {
   ::close(left);
 }
 
+BOOST_AUTO_TEST_CASE(check_looks_for_sockets_in_tables) {
+  const pen::testing::ScratchDir scratch;
+  const std::string routes = scratch.path() / "routes";
+  std::ofstream(routes) << "one.example smtp:[mx.example]\n# none\ntwo.example lmtp:unix:/gone/lmtp\n";
+  const auto config =
+      config::Config::parse({"/etc/pen",
+                             "queue_directory = " + scratch.path().string() + "\ntransport_maps = texthash:" + routes +
+                                 "\nsmtpd_milter_maps = inline:{ { 192.0.2.1 = unix:/gone/filter } }\n",
+                             std::string(kMaster),
+                             {}},
+                            {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+  const auto found = socket_problems(config);
+  BOOST_REQUIRE_EQUAL(found.size(), 2);
+  BOOST_CHECK_EQUAL(found[0].message(), routes +
+                                            ":3: transport_maps: /gone/lmtp is not there: start the LMTP server that "
+                                            "makes it, or write where its socket is");
+  BOOST_CHECK_EQUAL(found[1].file + ":" + std::to_string(found[1].line), "/etc/pen/main.cf:3");
+  BOOST_CHECK(found[1].text.starts_with("/gone/filter is not there"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
