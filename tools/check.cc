@@ -437,7 +437,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
     report.add(p);
     told.insert(p.name);
   }
-  for (const auto& p : table_problems(*config)) report.add(p);
+  for (const auto& p : table_problems(*config, config::Severity::error)) report.add(p);
   // No program would work with these, so that what else is wrong is looked for with their defaults.
   const bool unreadable =
       std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == Severity::error; });

@@ -85,7 +85,8 @@ class MainCf {
 
 class Finder {
  public:
-  Finder(const config::Config& config, bool overrides) : config_(config), overrides_(overrides) {
+  Finder(const config::Config& config, bool overrides, Severity passed_over)
+      : config_(config), overrides_(overrides), passed_over_(passed_over) {
     options_.default_type = config.settings().default_database_type;
   }
 
@@ -124,7 +125,7 @@ class Finder {
         at->second = map::advice(std::move(*problem).within((*opened)->name()));
       } else {
         for (const std::string& note : (*opened)->notes())
-          found.push_back({Severity::warning, place ? place->file : std::string(), place ? place->line : 0, name,
+          found.push_back({passed_over_, place ? place->file : std::string(), place ? place->line : 0, name,
                            (*opened)->name() + ": " + note});
       }
     }
@@ -158,6 +159,7 @@ class Finder {
 
   const config::Config& config_;
   bool overrides_;
+  Severity passed_over_;  // of a line
   map::OpenOptions options_;
   std::map<std::pair<std::string, bool>, std::string> seen_;  // table -> what is wrong with it
 };
@@ -189,9 +191,9 @@ config::Problems class_problems(const config::Config& config) {
   return found;
 }
 
-config::Problems table_problems(const config::Config& config) {
+config::Problems table_problems(const config::Config& config, Severity passed_over) {
   const MainCf main_cf(config);
-  Finder finder(config, false);
+  Finder finder(config, false, passed_over);
   for (const config::Row& row : config::rows()) {
     if (row.kind != config::Class::acts || row.name == kNotAsked) continue;
     const std::string name(row.name);
@@ -203,7 +205,7 @@ config::Problems table_problems(const config::Config& config) {
     if (service.overrides.empty()) continue;
     const config::Config own = config.with(service);
     MainCf::approve_by(own);
-    Finder of_service(own, true);
+    Finder of_service(own, true, passed_over);
     for (const config::Assignment& a : service.overrides) {
       const config::Row* row = config::find_row(a.name);
       if (row && row->kind == config::Class::acts && a.name != kNotAsked)
