@@ -23,10 +23,14 @@
 #include "lib/config/findings.h"
 #include "lib/config/restrictions.h"
 #include "lib/map/build.h"
+#include "lib/service/plan.h"
+#include "lib/service/setup.h"
 #include "tools/cyrus_check.h"
+#include "tools/open_relays.h"
 #include "tools/output.h"
 #include "tools/own_tables.h"
 #include "tools/postsrsd.h"
+#include "tools/service_faults.h"
 #include "tools/socket_names.h"
 #include "tools/tables.h"
 
@@ -123,6 +127,7 @@ int ConfigImport::run() {
     cannot_.push_back("not every table could be made, as said above: penmap -c " + options_.to + " --all");
   judge(*config);
   judge_tables(*config);
+  if (!nothing_starts_) judge_programs(*config);
   return report();
 }
 
@@ -542,7 +547,34 @@ void ConfigImport::judge_names(const config::Config& config, const std::set<std:
   }
 }
 
+/// What the programs say at their start of what no other judgement has seen.
+void ConfigImport::judge_programs(const config::Config& config) {
+  const auto [programs, passed_over] = service::program_directory(config);
+  const auto plan = service::make_plan(config, service::real_machine(programs));
+  for (const ServiceFault& fault : service_faults(config, plan, programs)) {
+    const bool known = std::ranges::any_of(differs_, [&](const Problem& p) { return fault.text.contains(p.text); });
+    if (fault.used && !known)
+      differs_.push_back({.severity = Severity::error,
+                          .file = options_.to + "/master.cf",
+                          .line = 0,
+                          .name = fault.service,
+                          .text = "will not start: " + fault.text});
+  }
+}
+
 void ConfigImport::judge_tables(const config::Config& config) {
+  for (const OpenRelay& relay : open_relays(config)) {
+    open_relay_ = open_relay_ || relay.severity == Severity::error;
+    const bool of_service = relay.service != nullptr;
+    const auto place = config.where(relay.setting);
+    differs_.push_back({.severity = relay.severity,
+                        .file = options_.to + (of_service ? "/master.cf" : "/main.cf"),
+                        .line = of_service ? relay.service->line
+                                : place    ? place->line
+                                           : 0,
+                        .name = relay.setting,
+                        .text = relay.what + "; write: " + relay.advice});
+  }
   const auto tables = own_tables(config);
   for (Problem p : table_problems(config)) {
     if (p.file == config.main_file() || p.file == config.master_file())  // reported for the files that would be written
@@ -574,6 +606,7 @@ void ConfigImport::judge_tables(const config::Config& config) {
 std::string ConfigImport::verdict() const {
   const bool errors = std::ranges::any_of(differs_, [](const auto& p) { return p.severity == Severity::error; });
   if (nothing_starts_) return "Mail will not flow: no program starts before the errors above are put right.";
+  if (open_relay_) return "Strangers could send to everybody through this host: see the errors above.";
   std::string what = errors             ? "Some mail would be refused or would wait: see the errors above."
                      : !cannot_.empty() ? "Some mail would be refused or would wait: see what could not be done above."
                      : cost_mail_.empty() ? fmt::format("Mail will flow. Next: penstock -c {} check", options_.to)

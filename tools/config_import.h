@@ -59,6 +59,7 @@ class ConfigImport {
   void judge(const config::Config& config);
   void judge_names(const config::Config& config, const std::set<std::string, std::less<>>& without_effect);
   void judge_tables(const config::Config& config);
+  void judge_programs(const config::Config& config);
   Result<void> keep_old_defaults(const std::string& main, const std::string& master);
   Result<void> keep_lenience(const std::string& main, const std::string& master);
   Result<void> keep_name(const std::string& main);
@@ -79,6 +80,7 @@ class ConfigImport {
   config::Problems differs_;
   config::Problems cost_mail_;   // of differs_: mail is refused or waits, or nobody can log in
   bool nothing_starts_ = false;  // the files have errors
+  bool open_relay_ = false;      // strangers can send to everybody
   std::vector<std::string> cannot_;
 };
 

@@ -319,11 +319,25 @@ class Import(Suite):
                                       ("smtpd_sasl_auth_enable = yes\n", 0, "Mail will flow. "),
                                       ("message_size_limit = many\n", 1, "Mail will not flow: "),
                                       ("mynetworks = 10.0.0.1/8\n", 1, "Some mail would be refused or would wait"),
-                                      ("relay_domains = hash:/etc/postfix/gone\n", 1, "Some mail would be refused")):
+                                      ("relay_domains = hash:/etc/postfix/gone\n", 1, "Some mail would be refused"),
+                                      ("mynetworks = 0.0.0.0/0\n", 1, "Strangers could send to everybody"),
+                                      ("smtpd_relay_restrictions = permit, reject\nsmtpd_recipient_restrictions =\n",
+                                       1, "Strangers could send")):
             with self.subTest(line=line):
                 said, got = self.dry(self.files("compatibility_level = 3.6\nalias_maps =\n" + line, MASTER % 2525))
                 self.assertEqual((got, said["mail_will_flow"]), (status, status == 0), said)
                 self.assertTrue(said["verdict"].startswith(verdict), said["verdict"])
+
+    def test_what_ends_a_program_at_its_start_is_no_mail_that_flows(self):
+        for line, named in (("smtp_tls_security_level = secur\n", "smtp_tls_security_level"),
+                            ("smtpd_milters = inet:nonsense\n", "smtpd_milters")):
+            with self.subTest(line=line):
+                mx = self.target()
+                source = self.files("compatibility_level = 3.6\nalias_maps =\n" + line, MASTER % 2525)
+                said = json.loads(self.take(mx, "--from", source, "--force", "--json", status=1).stdout)
+                self.assertTrue(said["verdict"].startswith("Some mail would be refused"), said["verdict"])
+                errors = [d["text"] for d in said["differs"] if d["level"] == "error"]
+                self.assertTrue(any("will not start" in e and named in e for e in errors), said["differs"])
 
     def test_without_master_cf_ours_is_used_and_mail_flows(self):
         said, status = self.dry(self.files("compatibility_level = 3.6\nalias_maps =\n"))
