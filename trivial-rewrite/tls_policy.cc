@@ -285,7 +285,7 @@ TlsPolicies::Entry TlsPolicies::look_up(const NextHop& hop) const {
   const std::string table = options_.program + "_tls_policy_maps";
   const std::string whole = hop.unix_path.empty() ? hop.text : hop.unix_path;
   // Only a plain name has parents: "[host]" and "host:port" mean one destination.
-  const bool has_parents = host_name(whole);
+  const bool has_parents = host_name(idn::ascii_domain(whole).value_or(whole));
   std::string_view key = whole;
   for (bool first = true; !key.empty(); first = false) {
     const auto value = policy_maps_.lookup(key, first);
@@ -376,7 +376,8 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
                                     : " is for hosts in DNS");
     return d;
   }
-  const bool by_sts = options_.sts_patterns && iequals(entry.published, "sts") && !entry.sts.mx.empty();
+  // As in Postfix an entry without names to match is none of a policy that is enforced.
+  const bool by_sts = options_.sts_patterns && entry.match && iequals(entry.published, "sts") && !entry.sts.mx.empty();
   if (by_sts && !entry.sts.names_host(host)) {
     d.problem = "host " + host + " is not one that the MTA-STS policy names (" + d.rule + ")";
     return d;

@@ -353,6 +353,9 @@ BOOST_AUTO_TEST_CASE(an_entry_that_tells_of_mta_sts_holds_its_hosts) {
   BOOST_TEST(
       said("example.org", "mx.elsewhere.example") ==
       "! host mx.elsewhere.example is not one that the MTA-STS policy names (smtp_tls_policy_maps (example.org))");
+  table("{ example.org = may " + pattern + "policy_domain=example.org { policy_string = mode: testing } }");
+  BOOST_TEST(said("example.org", "mx.elsewhere.example") == "may");
+  table(entry);
   options.sts_patterns = false;  // smtp_tls_enforce_sts_mx_patterns
   BOOST_TEST(said("example.org", "mx.elsewhere.example") == "secure far.example");
   options.sts_patterns = true;
@@ -367,6 +370,9 @@ BOOST_AUTO_TEST_CASE(an_entry_that_tells_of_mta_sts_holds_its_hosts) {
     table("{ example.org = may policy_type=sts policy_failure=" + std::string(failure) + " }");
     BOOST_TEST(said("example.org") == "may");
   }
+  table("{ .bücher.example = encrypt }");
+  BOOST_TEST(said("mail.bücher.example") == "encrypt");
+  BOOST_TEST(said("mail.xn--bcher-kva.example") == "encrypt");
   table("{ example.org = encrypt exclude= protocols= }");
   BOOST_TEST(said("example.org") == "encrypt");
   table("{ example.org = secure match=far.example policy_type=no-policy-found }");
