@@ -240,8 +240,10 @@ Result<std::string> shown_value(const Invocation& in, const std::string& key, st
 bool print(const Invocation& in, std::string_view key, std::string_view value, bool with_key) {
   std::string line;
   if (in.json) {
-    const nlohmann::json entry = {{std::string(key), std::string(value)}};
-    line = entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const auto quoted = [](std::string_view text) {
+      return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    };
+    line = "{" + quoted(key) + ": " + quoted(value) + "}";  // as postmap -j writes it
   } else {
     if (with_key) line.append(key).append(in.source == Source::aliases ? ":\t" : "\t");
     line += value;

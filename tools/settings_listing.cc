@@ -113,8 +113,8 @@ void show_service(const config::Config& config, const Listing& o, const config::
       if (const auto expanded = own.expand(word); expanded && std::ranges::all_of(config::names_in(word), known))
         word = *expanded;
   }
-  const std::string line = config::service_text(s, words, o.fold);
-  print((o.json ? json_line(s.label(), line) : line) + "\n");
+  if (!o.json) return print(config::service_text(s, words, o.fold) + "\n");
+  print(json_line(s.label(), join(s.columns, " ") + (words.empty() ? "" : " " + join(words, " "))) + "\n");
 }
 
 void show_columns(const Listing& o, const config::Service& s, const std::string& wanted) {

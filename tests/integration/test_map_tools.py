@@ -287,8 +287,8 @@ class Asking(Tables):
         self.assertEqual(self.penmap("-q", "a", self.one).stdout, "1\n")
 
     def test_j_prints_an_object_a_line(self):
-        self.assertEqual(self.penmap("-j", "-q", "a", self.one).stdout, '{"a":"1"}\n')
-        self.assertEqual(self.penmap("-j", "-q", "-", self.one, given="b\na\n").stdout, '{"b":"2"}\n{"a":"1"}\n')
+        self.assertEqual(self.penmap("-j", "-q", "a", self.one).stdout, '{"a": "1"}\n')
+        self.assertEqual(self.penmap("-j", "-q", "-", self.one, given="b\na\n").stdout, '{"b": "2"}\n{"a": "1"}\n')
         listed = [json.loads(line) for line in self.penmap("-s", "-j", self.one, self.two).stdout.splitlines()]
         self.assertEqual(listed[:2], [{"a": "1"}, {"b": "2"}])
         self.assertCountEqual(listed[2:], [{"b": "other"}, {"c": "3"}])

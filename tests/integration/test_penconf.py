@@ -163,6 +163,7 @@ class Penconf(unittest.TestCase):
 
     def test_master_cf_is_shown_whole_by_column_and_by_override(self):
         self.assertEqual(self.run_penconf("-M", "smtp/inet").split(), "smtp inet n - n - - smtpd".split())
+        self.assertEqual(self.run_penconf("-Mj", "smtp/inet"), '{"smtp/inet": "smtp inet n - n - - smtpd"}\n')
         self.assertEqual(self.run_penconf("-Mf", "relay").splitlines()[1:],
                          ["    -o syslog_name=x/$service_name", "    -o smtp_helo_name=$mine"])
         self.assertEqual(self.run_penconf("-F", "relay/unix/process_limit"), "relay/unix/process_limit = 3\n")
