@@ -3,6 +3,7 @@
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/sessions/client_counts.h"
 #include "smtpd/checks.h"
@@ -34,7 +35,7 @@ std::string general(std::string_view sender, std::string_view delimiters) {
       i = end;
     }
   }
-  return to_lower(out + '@' + std::string(mail::domain_part(sender)));
+  return idn::address_key(out + '@' + std::string(mail::domain_part(sender)));
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ sessions::SenderMemory::Question Checks::greylist_question() const {
   q.client = sessions::client_block(subject_.client->peer.address, s.smtpd_greylist_ipv4_prefix_length,
                                     s.smtpd_greylist_ipv6_prefix_length);
   q.sender = general(*subject_.sender, s.recipient_delimiter);
-  q.recipient = to_lower(*subject_.recipient);
+  q.recipient = idn::address_key(*subject_.recipient);
   q.delay = in_seconds(s.smtpd_greylist_delay);
   q.window = std::max(in_seconds(s.smtpd_greylist_window), q.delay);
   q.keep = in_seconds(s.smtpd_greylist_keep_time);

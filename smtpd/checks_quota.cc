@@ -78,7 +78,7 @@ async::Task<Result<std::vector<QuotaUser>>> Checks::quota_users() {
                      .recipients_per_hour = limit(s.smtpd_quota_login_recipients_per_hour),
                      .recipients_per_day = limit(s.smtpd_quota_login_recipients_per_day)});
   if (subject_.sender && !subject_.sender->empty())  // notices have no sender, and no quota
-    users.push_back({.name = std::string(kSender) + to_lower(*subject_.sender),
+    users.push_back({.name = std::string(kSender) + idn::address_key(*subject_.sender),
                      .messages_per_hour = limit(s.smtpd_quota_sender_messages_per_hour),
                      .messages_per_day = limit(s.smtpd_quota_sender_messages_per_day),
                      .recipients_per_hour = limit(s.smtpd_quota_sender_recipients_per_hour),

@@ -7,6 +7,8 @@
 
 #include "lib/base/text.h"
 #include "lib/dkim/canonical.h"
+#include "lib/idn/domain.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 
 namespace pen::dkim {
@@ -167,7 +169,7 @@ SigningTable SigningTable::of(std::vector<DataEntry> entries, bool patterns) {
   table.entries_ = std::move(entries);
   table.patterns_ = patterns;
   for (std::size_t i = 0; i < table.entries_.size(); ++i) {
-    const std::string key = to_lower(table.entries_[i].key);
+    const std::string key = idn::address_key(table.entries_[i].key);
     const bool whole_domain = key.starts_with("*@") && key.find('*', 1) == std::string::npos;
     if (patterns && key.contains('*') && !whole_domain)
       table.others_.push_back(i);
@@ -178,7 +180,7 @@ SigningTable SigningTable::of(std::vector<DataEntry> entries, bool patterns) {
 }
 
 std::vector<const DataEntry*> SigningTable::find(std::string_view address, bool all) const {
-  const std::string folded = to_lower(address);
+  const std::string folded = idn::address_key(address);
   std::vector<std::size_t> hits;
   const auto add = [&](const std::string& key) {
     if (const auto found = plain_.find(key); found != plain_.end())
@@ -188,7 +190,8 @@ std::vector<const DataEntry*> SigningTable::find(std::string_view address, bool 
     add(folded);
     if (const std::string domain = "*@" + std::string(mail::domain_part(folded)); domain != folded) add(domain);
     for (const std::size_t i : others_)
-      if (wildcard_match(entries_[i].key, folded)) hits.push_back(i);
+      if (wildcard_match(entries_[i].key, folded) || wildcard_match(entries_[i].key, idn::fold(address)))
+        hits.push_back(i);
     std::ranges::sort(hits);
   } else {
     for (const auto& key : signing_keys(folded)) add(key);

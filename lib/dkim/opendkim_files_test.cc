@@ -42,6 +42,19 @@ BOOST_AUTO_TEST_CASE(a_key_table_is_read_with_its_percent_signs) {
   BOOST_TEST(KeyEntry::parse("a.b", "x.example", "/etc/key.table:7").error().message().contains("/etc/key.table:7"));
 }
 
+BOOST_AUTO_TEST_CASE(domains_have_their_keys_in_either_form) {
+  for (const char* form : {"bücher.example", "xn--bcher-kva.example", "BÜCHER.example"}) {
+    const std::string domain = form;
+    BOOST_TEST(key_for(table("*@" + domain + " all\n", true), "jo@bücher.example") == "all");
+    BOOST_TEST(key_for(table("*@" + domain + " all\n", true), "jo@xn--bcher-kva.example") == "all");
+    BOOST_TEST(key_for(table(domain + " all\n", false), "jo@Bücher.example") == "all");
+    BOOST_TEST(key_for(table("." + domain + " all\n", false), "jo@mail.xn--bcher-kva.example") == "all");
+  }
+  // A pattern is a pattern of either text.
+  BOOST_TEST(key_for(table("*@*.bücher.example all\n", true), "jo@mail.bücher.example") == "all");
+  BOOST_TEST(key_for(table("*@*.xn--bcher-kva.example all\n", true), "jo@mail.bücher.example") == "all");
+}
+
 BOOST_AUTO_TEST_CASE(a_table_of_patterns_is_searched_in_its_order) {
   const auto t = table(
       "boss@example.org first\n*@example.org second\n*@*.example.org third\nBOSS@example.org late\n*news@* news\n",

@@ -106,6 +106,17 @@ bool same_address(std::string_view a, std::string_view b) {
   return equal(a.substr(0, at_a), b.substr(0, at_b)) && same_domain(a.substr(at_a + 1), b.substr(at_b + 1));
 }
 
+std::string address_key(std::string_view address) {
+  const auto at = address.rfind('@');
+  std::string_view domain = at == std::string_view::npos ? address : address.substr(at + 1);
+  std::string key = at == std::string_view::npos ? std::string() : fold(address.substr(0, at + 1));
+  if (domain.starts_with('.')) {
+    key += '.';
+    domain.remove_prefix(1);
+  }
+  return key + (has_two_forms(domain) ? ascii_domain(domain).value_or(fold(domain)) : fold(domain));
+}
+
 std::vector<std::string> other_forms(std::string_view key) {
   std::vector<std::string> forms;
   if (!has_two_forms(key)) return forms;

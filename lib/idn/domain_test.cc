@@ -54,6 +54,15 @@ BOOST_AUTO_TEST_CASE(addresses_are_compared_by_both_their_parts) {
   BOOST_TEST(!same_address("jörg@bücher.example", "jorg@bücher.example"));
   BOOST_TEST(!same_address("jörg@bücher.example", "jörg"));
 }
+BOOST_AUTO_TEST_CASE(an_address_has_one_key_in_all_its_forms) {
+  for (const std::string_view form : {"JÖRG@bücher.example", "jörg@XN--BCHER-KVA.example", "jörg@BÜCHER.Example"})
+    BOOST_TEST(address_key(form) == "jörg@xn--bcher-kva.example");
+  BOOST_TEST(address_key("Jo@.Bücher.example") == "jo@.xn--bcher-kva.example");
+  BOOST_TEST(address_key(".Bücher.example") == ".xn--bcher-kva.example");
+  BOOST_TEST(address_key("*@Example.org") == "*@example.org");
+  for (const std::string_view same : {"*", "", "@", "jo", "jo@", "jo@[192.0.2.1]", "a b@-x-.example"})
+    BOOST_TEST(address_key(same) == same);
+}
 BOOST_AUTO_TEST_CASE(a_key_has_the_forms_of_its_domain) {
   struct Row {
     std::string_view key, others;

@@ -6,6 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/idn/domain.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 
 namespace pen::signing {
@@ -185,7 +186,7 @@ Result<std::vector<Signing::Found>> Signing::look_up(std::string_view from) cons
   std::vector<Found> out;
   if (const auto* maps = std::get_if<map::MapList>(&sender_table_)) {
     bool whole = true;
-    for (const auto& key : dkim::signing_keys(to_lower(from))) {
+    for (const auto& key : dkim::signing_keys(idn::fold(from))) {
       PEN_TRY_ASSIGN(auto value, maps->lookup(key, whole));
       whole = false;
       if (!value) continue;
