@@ -43,6 +43,12 @@ constexpr std::pair<std::string_view, std::string_view> kTransportDefaults[] = {
     {"local_destination_recipient_limit", "1"},
 };
 
+// Below it stand reply codes, prefix lengths, levels and percentages, where a larger number is a mistake. A larger
+// amount counts as the largest: Postfix knows no limit for most of them, and a host must not stop because of it.
+constexpr std::int64_t kLeastOfAmounts = 1000;
+constexpr std::int64_t kPorts = 65535;
+constexpr const char* kLargest = ", the largest value here";
+
 /// Parses the text of a setting into its field; returns the error text, or empty.
 struct Parser {
   const Row& row;
@@ -53,8 +59,8 @@ struct Parser {
     if (value > row.max) return "the value must be at most " + std::to_string(row.max) + std::string(unit);
     return {};
   }
-  /// Set where another value than the one written counts, as in Postfix: the largest useful one for a larger size, and
-  /// of a time the number and the letter behind it.
+  /// Set where another value than the one written counts, as in Postfix: the largest one for a larger amount, and of
+  /// a time the number and the letter behind it.
   std::string taken_as;
   std::string parse(std::string_view in, std::string& out) const {
     out = in;
@@ -80,7 +86,11 @@ struct Parser {
     const auto value = parse_integer(in);
     if (!value || !std::in_range<int>(*value)) return shown(in) + " is not a number";
     out = static_cast<int>(*value);
-    return bounds(*value, "");
+    if (row.max >= kLeastOfAmounts && row.max != kPorts && *value > row.max) {
+      out = static_cast<int>(row.max);
+      taken_as = "taken as " + std::to_string(row.max) + kLargest;
+    }
+    return bounds(out, "");
   }
   std::string parse(std::string_view in, std::int64_t& out) {
     const auto value = parse_size(in);
@@ -88,7 +98,7 @@ struct Parser {
     out = *value;
     if (row.max != 0 && *value > row.max) {
       out = row.max;
-      taken_as = "taken as " + std::to_string(row.max) + " bytes, the largest value here";
+      taken_as = "taken as " + std::to_string(row.max) + " bytes" + kLargest;
     }
     return bounds(out, " bytes");
   }
@@ -100,8 +110,11 @@ struct Parser {
     if (row.min == 0 && row.max == 0) return {};
     // A lower bound of one second only excludes zero: tests set milliseconds.
     if (out.count() == 0 && row.min > 0) return "the value must not be 0";
-    return std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max ? bounds(row.max + 1, " seconds")
-                                                                                   : std::string();
+    if (std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max) {
+      out = seconds(row.max);
+      taken_as = "taken as " + std::to_string(row.max) + "s" + kLargest;
+    }
+    return {};
   }
   template <class Enum>
     requires std::is_enum_v<Enum>

@@ -215,6 +215,21 @@ BOOST_AUTO_TEST_CASE(a_size_beyond_any_use_is_cut_with_a_warning) {
   BOOST_TEST(has(warnings(config("", {}, "25 inet n - n - - smtpd -o header_size_limit=9000000\n")),
                  "master.cf:1: header_size_limit: taken as 1048576 bytes"));
 }
+BOOST_AUTO_TEST_CASE(an_amount_beyond_any_use_counts_as_the_largest_with_a_warning) {
+  const Config c = config(
+      "smtpd_recipient_limit = 1000001\nsmtpd_timeout = 2d\nmaximal_queue_lifetime = 500d\n"
+      "smtp_destination_concurrency_limit = 200000\ndefault_process_limit = 2147483647\n");
+  BOOST_TEST(errors(c) == "");
+  BOOST_TEST(c.settings().smtpd_recipient_limit == 1000000);
+  BOOST_TEST(bool(c.settings().smtpd_timeout == seconds(86400)));
+  BOOST_TEST(bool(c.settings().maximal_queue_lifetime == seconds(31536000)));
+  BOOST_TEST(has(warnings(c), "main.cf:1: smtpd_recipient_limit: taken as 1000000, the largest value here"));
+  BOOST_TEST(has(warnings(c), "main.cf:2: smtpd_timeout: taken as 86400s, the largest value here"));
+  // Where a larger number is a mistake it stays one.
+  for (const char* wrong : {"reject_code = 5500", "smtpd_client_ipv4_prefix_length = 33", "dns_resolver_port = 70000",
+                            "smtpd_tls_loglevel = 7", "active_share_limit = 101"})
+    BOOST_TEST(has(errors(config(wrong)), "at most"), wrong);
+}
 BOOST_AUTO_TEST_CASE(what_cleanup_reads_are_settings_that_act) {
   BOOST_TEST(std::ranges::is_sorted(cleanup_settings()));
   for (const std::string_view name : cleanup_settings()) {
