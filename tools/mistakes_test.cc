@@ -79,6 +79,10 @@ BOOST_AUTO_TEST_CASE(a_table_or_pieces_that_have_everybody_are_an_open_relay) {
   BOOST_CHECK(found("relay_domains = a.example, inline:{b.example=x}, regexp:{{/\\.c\\.example$/ x}}\n").empty());
 }
 
+BOOST_AUTO_TEST_CASE(everybody_who_may_say_whose_address_it_has_can_relay) {
+  BOOST_CHECK(one("smtpd_authorized_xclient_hosts = 0.0.0.0/0\n").contains("everybody is in it: anybody can relay"));
+  BOOST_CHECK(found("smtpd_authorized_xclient_hosts = 192.0.2.7, 10.0.0.0/8\n").empty());
+}
 BOOST_AUTO_TEST_CASE(a_permit_before_the_refusal_of_relaying_is_an_open_relay) {
   struct Row {
     const char *restrictions, *permits;

@@ -154,6 +154,9 @@ class RelayFinder {
     if (looks(service, "mynetworks"))
       networks(own, "mynetworks", service,
                "list the networks of your own hosts only, such as 127.0.0.0/8, 192.0.2.0/24");
+    if (constexpr const char* kProxies = "smtpd_authorized_xclient_hosts"; looks(service, kProxies))
+      networks(own, kProxies, service,
+               "list your own proxies only: a client that may say XCLIENT says whose address it has");
     if (looks(service, "relay_domains")) domains(own, service);
     restrictions(own, service);
   }

@@ -2,9 +2,10 @@
 /// Settings by which strangers can send to everybody through this host.
 ///
 /// Use:     for (const OpenRelay& relay : open_relays(config)) … relay.setting, relay.what …
-/// Finds:   in main.cf and in the -o of each smtpd and qmqpd service that others can reach: networks in mynetworks and
-///          qmqpd_authorized_clients that are not one's own; a permit before anything refuses relaying, also within a
-///          restriction class or as the answer of an access table; relay_domains that has every domain.
+/// Finds:   in main.cf and in the -o of each smtpd and qmqpd service that others can reach: networks in mynetworks,
+///          smtpd_authorized_xclient_hosts and qmqpd_authorized_clients that are not one's own; a permit before
+///          anything refuses relaying, also within a restriction class or as the answer of an access table;
+///          relay_domains that has every domain.
 /// How:     tables are asked for hosts, domains and addresses that nobody has. Tables that other servers answer for
 ///          are not asked.
 /// Thread:  any. Reads tables.
