@@ -37,6 +37,7 @@
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
 #include "tools/cyrus_check.h"
+#include "tools/database_files.h"
 #include "tools/finding_place.h"
 #include "tools/host_addresses.h"
 #include "tools/instances.h"
@@ -453,6 +454,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   check_shaping(s, report);
   check_tables(*config, report);
   for (const auto& problem : socket_problems(*config)) report.add(problem);
+  for (const auto& problem : database_file_problems(*config)) report.add(problem);
   for (const auto& problem : cyrus_problems(*config, this_sasl_machine())) report.add(problem);
   check_smtpd(*config, report);
   check_secrets(config->settings(), report);

@@ -26,6 +26,7 @@
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
 #include "tools/cyrus_check.h"
+#include "tools/database_files.h"
 #include "tools/open_relays.h"
 #include "tools/output.h"
 #include "tools/own_tables.h"
@@ -524,8 +525,11 @@ void ConfigImport::judge(const config::Config& config) {
   judge_names(config, found.without_effect);
   std::ranges::move(found.all, std::back_inserter(differs_));
   std::ranges::move(found.cost_mail, std::back_inserter(cost_mail_));
-  // Of servers that Postfix was connected to. Until they are there, mail waits and nobody logs in.
-  for (Problem& p : socket_problems(config)) {
+  // Of servers that Postfix was connected to, and of databases that its account could read. Until they are there for
+  // ours, mail waits and nobody logs in.
+  auto waits = socket_problems(config);
+  std::ranges::move(database_file_problems(config), std::back_inserter(waits));
+  for (Problem& p : waits) {
     if (p.file == config.main_file() || p.file == config.master_file())
       p.file.replace(0, config.directory().size(), options_.to);
     differs_.push_back(p);

@@ -2,6 +2,7 @@
 that is broken and mended, unknown parameters told."""
 import contextlib
 import os
+import re
 import select
 import socket
 import sqlite3
@@ -71,6 +72,20 @@ class Databases(unittest.TestCase):
         self.start(smtpd_sender_restrictions="check_sender_access " + self.table("access"))
         self.client().expect("RCPT TO:<jo@local.test.example>", "250")
         self.client("bad@example.org").expect("RCPT TO:<jo@local.test.example>", "554")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another account for mail")
+    def test_check_tells_of_a_database_that_only_another_account_can_read(self):
+        self.instance.set(mail_owner="mail", virtual_mailbox_maps="proxy:" + self.table("box"))
+        os.chmod(self.instance.dir, 0o755)
+        said = "cannot be read by mail_owner (mail), as whom SQLite opens it"
+
+        def check():
+            done = self.instance.tool("penstock", "check")
+            return done.stdout + done.stderr
+
+        self.assertNotIn(said, check())
+        os.chmod(self.database, 0o640)
+        self.assertRegex(check(), rf"warning: .*virtual_mailbox_maps: {self.database} {re.escape(said)}")
 
     def test_a_database_that_is_broken_means_later_until_it_is_mended(self):
         self.start(virtual_mailbox_maps=self.table("box"))
