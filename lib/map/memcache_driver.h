@@ -1,5 +1,10 @@
 #pragma once
 /// The driver of memcache: tables. It needs no library, and so is no module.
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "lib/helper/server_address.h"
 #include "lib/map/database_driver.h"
 
 namespace pen::map::database {
