@@ -457,7 +457,10 @@ Result<void> ConfigImport::keep_lenience(const std::string& main, const std::str
   if (!config.where(kExclusions)) {
     const std::vector<config::Edit> edit{
         {.kind = config::Edit::Kind::set, .name = kExclusions, .value = "$mynetworks"}};
-    PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, edit));
+    for (std::string* text : {&main_.text, &unmoved_main_}) {
+      if (text->empty()) continue;
+      PEN_TRY_ASSIGN(*text, config::edit_main_cf(*text, edit));
+    }
     say("/main.cf", kExclusions,
         "is written as $mynetworks, as in Postfix since 3.9: devices there may end lines and messages by LF. From "
         "other "

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(what_tls_looks_up_is_said_for_each_protocol) {
     BOOST_TEST(transport(name + "_tls_force_insecure_host_tlsa_lookup = yes\n", name).tls.force_tlsa());
     const auto problem_of = [&](const std::string& setting) {
       const std::string table = name +
-                                "_tls_policy_maps = inline:{ { d.example = secure policy_type=sts "
+                                "_tls_policy_maps = inline:{ { d.example = secure match=a.example policy_type=sts "
                                 "mx_host_pattern=a.example } }\n";
       NextHop hop;
       hop.text = hop.host = "d.example";

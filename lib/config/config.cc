@@ -111,7 +111,7 @@ struct Parser {
     // A lower bound of one second only excludes zero: tests set milliseconds.
     if (out.count() == 0 && row.min > 0) return "the value must not be 0";
     if (std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max) {
-      out = seconds(row.max);
+      out = std::chrono::seconds(row.max);
       taken_as = "taken as " + std::to_string(row.max) + "s" + kLargest;
     }
     return {};

@@ -195,7 +195,6 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_i
   BOOST_TEST(error("# x\nsmtpd_timeout = soon") ==
              "/etc/pen/main.cf:2: smtpd_timeout: \"soon\" is not a time: a number with s, m, h, d or w\n");
   BOOST_TEST(has(error("smtpd_timeout = 0"), "must not be 0"));
-  BOOST_TEST(has(error("smtpd_timeout = 9999999"), "at most"));
   BOOST_TEST(has(error("soft_bounce = maybe"), "neither yes nor no"));
   BOOST_TEST(has(error("smtpd_recipient_limit = 0"), "at least 1"));
   BOOST_TEST(has(error("smtpd_recipient_limit = 99999999999"), "not a number"));
@@ -221,8 +220,8 @@ BOOST_AUTO_TEST_CASE(an_amount_beyond_any_use_counts_as_the_largest_with_a_warni
       "smtp_destination_concurrency_limit = 200000\ndefault_process_limit = 2147483647\n");
   BOOST_TEST(errors(c) == "");
   BOOST_TEST(c.settings().smtpd_recipient_limit == 1000000);
-  BOOST_TEST(bool(c.settings().smtpd_timeout == seconds(86400)));
-  BOOST_TEST(bool(c.settings().maximal_queue_lifetime == seconds(31536000)));
+  BOOST_TEST(bool(c.settings().smtpd_timeout == std::chrono::seconds(86400)));
+  BOOST_TEST(bool(c.settings().maximal_queue_lifetime == std::chrono::seconds(31536000)));
   BOOST_TEST(has(warnings(c), "main.cf:1: smtpd_recipient_limit: taken as 1000000, the largest value here"));
   BOOST_TEST(has(warnings(c), "main.cf:2: smtpd_timeout: taken as 86400s, the largest value here"));
   // Where a larger number is a mistake it stays one.

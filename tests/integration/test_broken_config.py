@@ -209,7 +209,7 @@ class BrokenConfig(Suite):
             done = mx.tool("penstock", "check", "--no-dns")
             self.assertEqual(done.returncode, EX_CONFIG, done)
             for file, says in (("main", "service .*: smtpd_milters: inet:nonsense: no such port"),
-                               ("master", "service .*: smtpd_milters: inet:other: no port"),
+                               ("master", "service .*: smtpd_milters: inet:other: no such port"),
                                ("main", 'service .*: smtp_tls_security_level: no such level "secur"'),
                                ("main", 'masquerade_classes: "header_sendr" .*; write: header_sender'),
                                ("main", "check_policy_service: inet:127.0.0.1: .*no port"),
