@@ -58,9 +58,9 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
               .socket = stream_.fd(),
               .session = events::next_session(),
               .reached = nullptr},
+      watchers_(server_, client_),
       limits_(server_, policy_->settings, client_.peer) {
-  if (server_.tell_postmaster && !policy_->told.empty())
-    transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
+  if (server_.tell_postmaster && !policy_->told.empty()) watchers_.keep_transcript();
 }
 
 void Server::tell_short_memory(const std::string& client) {
@@ -138,8 +138,7 @@ metrics::Reason Session::reason_of(mail::ErrorClasses error) {
 }
 
 void Session::write_reply(std::string_view lines) {
-  if (transcript_) transcript_->replies(lines);
-  if (auto* trace = traced()) trace->reply(lines);
+  watchers_.said(lines);
   // The reply announces that the connection closes (RFC 5321 section 3.8, RFC 7504 section 2).
   hang_up_ = hang_up_ || lines.starts_with("421") || lines.starts_with("521");
   stream_.write(lines);
@@ -194,7 +193,7 @@ void Session::log_disconnect() {
   }
   add("commands", succeeded, tried);
   log::info("{}", line);
-  if (auto* trace = traced()) trace->end(*aborted_ == '\0' ? line : fmt::format("{}: {}", aborted_, line));
+  watchers_.disconnected(aborted_, line);
   metrics::smtpd_disconnections.add();
 }
 
@@ -213,7 +212,7 @@ async::Task<void> Session::run() {
   const bool screened = server_.screener && !policy_->tls.wrapper;
   const bool proxied = screened ? server_.screener->screening().upstream_proxy : policy_->upstream_proxy;
   const bool known = !proxied || co_await ask_proxy();
-  trace_connect();
+  watchers_.connected();
   if (!screened) take_place();
   if (known && screened && co_await screen() == Flow::close) {
     co_await say_goodbye();
@@ -238,9 +237,9 @@ async::Task<void> Session::welcome(bool known) {
     if (name.reverse == NameState::ok) client_.peer.reverse_name = std::move(name.reverse_name);
   }
   log::info("connect from {}", client_.peer.shown());
-  if (!policy_->traced.empty()) co_await log_dialogue();
+  if (!policy_->traced.empty()) co_await watchers_.look_whether_to_log(*policies_);
   metrics::smtpd_connections.add();
-  trace_client();
+  watchers_.client_known();
   if (known) co_await serve_client();
   log_disconnect();
 }
@@ -263,7 +262,7 @@ async::Task<void> Session::serve_client() {
   } else if (co_await greet() == Flow::go_on) {
     co_await commands();
   }
-  tell_postmaster();
+  watchers_.tell_postmaster(policy_->told, aborted_);
   if (filters_) co_await filters_->quit();
   co_await say_goodbye();
 }
@@ -415,7 +414,7 @@ async::Task<void> Session::commands() {
   waiting_since_ = server_.loop.now();
   for (;;) {
     if (!transaction_) {
-      limit_transcript();
+      watchers_.limit(static_cast<std::uint64_t>(settings().smtpd_history_flush_threshold), policy_->told);
       policy_ = &current();
     }
     const auto& s = settings();
@@ -441,7 +440,7 @@ async::Task<void> Session::commands() {
           read_failed(skipped.error());
           co_return;
         }
-        heard("(a line that is too long)");
+        watchers_.heard("(a line that is too long)");
         count(Verb::unknown, false);
         last_command_ = "UNKNOWN";
         if (co_await refuse("500 5.5.2 Error: line too long") == Flow::close) co_return;

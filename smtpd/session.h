@@ -20,9 +20,7 @@
 #include "lib/async/sync.h"
 #include "lib/intake/intake.h"
 #include "lib/mail/command.h"
-#include "lib/mail/transcript.h"
 #include "lib/metrics/metrics.h"
-#include "lib/trace/dialogue.h"
 #include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/filters.h"
@@ -31,6 +29,7 @@
 #include "smtpd/server.h"
 #include "smtpd/stress.h"
 #include "smtpd/transaction.h"
+#include "smtpd/watchers.h"
 
 namespace pen::smtpd {
 
@@ -227,41 +226,9 @@ class Session {
     return refuse(verdict.reply, verdict.error);
   }
   /// Writes the transaction's response.
-  /// For a client that debug_peer_list names: what is said is logged.
-  async::Task<void> log_dialogue();
   async::Task<Flow> answer(Response response);
 
-  // session_transcript.cc
-  void heard(std::string_view line) {
-    if (transcript_) transcript_->command(line);
-    if (auto* trace = traced()) trace->command(line);
-  }
-  void heard_response() {
-    if (transcript_) transcript_->response();
-    if (auto* trace = traced()) trace->response();
-  }
-  /// The dialogue for pentrace; nullptr: nobody follows any.
-  trace::Dialogue* traced() {
-    if (!server_.trace || !server_.trace->on()) return nullptr;
-    return trace_ && !trace_->stale() ? trace_.get() : &begin_trace();
-  }
-  trace::Dialogue& begin_trace();
-  [[gnu::noinline]] void trace_connect();
-  [[gnu::noinline]] void trace_content();
-  [[gnu::noinline]] void trace_client();
-  [[gnu::noinline]] void trace_handshake();
-  void went_wrong(mail::ErrorClasses error) {
-    if (transcript_) transcript_->error(error);
-  }
-  /// Called when a message was accepted. Drops the transcript with the errors in it: mail of a list nearly always has a
-  /// refused recipient.
-  void forget_transcript() {
-    if (transcript_) transcript_->clear();
-  }
-  /// Called between messages. Reports a long transcript if it has errors, then starts a new one.
-  void limit_transcript();
-  /// Reports the transcript if it has errors that notify_classes names.
-  void tell_postmaster();
+  void went_wrong(mail::ErrorClasses error) { watchers_.went_wrong(error); }
   void reset_transaction() {
     if (filters_) filters_->end();
     transaction_.reset();
@@ -297,6 +264,7 @@ class Session {
   const Policy* policy_;                    // one of the two; changes between messages only
   async::Stream stream_;
   ClientFacts client_;
+  Watchers watchers_;    // of client_
   ClientLimits limits_;  // of client_
   /// The lists that the client is in, mynetworks apart (client_.peer.trusted). A list that cannot be read gives the
   /// safe answer.
@@ -312,11 +280,9 @@ class Session {
   std::string access_denied_;                // the refusal at connect (smtpd_delay_reject = no)
   std::unique_ptr<SessionFilters> filters_;  // nullptr: none for this client
   std::unique_ptr<Transaction> transaction_;
-  std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
-  std::unique_ptr<trace::Dialogue> trace_;        // nullptr: nobody has followed sessions since it began
-  const char* aborted_ = "";                      // why it ended, if not by QUIT
-  std::unique_ptr<Peer> first_peer_;              // the host that connected; set when XCLIENT has replaced client_.peer
-  std::unique_ptr<Screened> screened_;            // nullptr: this port is not screened
+  const char* aborted_ = "";            // why it ended, if not by QUIT
+  std::unique_ptr<Peer> first_peer_;    // the host that connected; set when XCLIENT has replaced client_.peer
+  std::unique_ptr<Screened> screened_;  // nullptr: this port is not screened
   std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
   std::string last_command_ = "CONNECT";              // for the log
   struct Counts {
@@ -325,7 +291,6 @@ class Session {
   std::unique_ptr<Counts> counts_;  // nullptr: it has given no command
   std::uint32_t errors_ = 0, junk_ = 0;
   std::optional<metrics::Reason> reason_;  // why the next reply refuses; none: protocol
-  bool begun_ = false;                     // the client has been heard or spoken to
   SteadyTime waiting_since_{};             // for a command
   std::optional<Stress::Taken> place_;     // among the sessions that are served
   bool failed_ = false;                    // the command under way was refused

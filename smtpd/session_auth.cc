@@ -74,7 +74,7 @@ async::Task<std::expected<std::string, Session::Flow>> Session::read_response(st
     if (!line.error().is(async::WaitError::line_too_long)) co_return std::unexpected(read_failed(line.error()));
     if (auto skipped = co_await stream_.discard_line(until()); !skipped)
       co_return std::unexpected(read_failed(skipped.error()));
-    heard_response();
+    watchers_.heard_response();
     log::warning("{}: SASL {} authentication failed: response too long", client_.peer.shown(), mechanism);
     tell_auth_failed(client_, mechanism, {}, "response too long");
     count_failed_login();
@@ -83,7 +83,7 @@ async::Task<std::expected<std::string, Session::Flow>> Session::read_response(st
   line->remove_suffix(1);
   const bool bare = !line->ends_with('\r');
   if (!bare) line->remove_suffix(1);
-  heard_response();
+  watchers_.heard_response();
   if (bare && forbid_bare_newline_) co_return std::unexpected(bare_newline());
   if (*line == "*") {
     log::warning("{}: SASL {} authentication aborted", client_.peer.shown(), mechanism);

@@ -28,7 +28,7 @@ async::Task<Session::Flow> Session::data(const mail::CommandLine& line) {
   if (auto no = co_await transaction_->start_content("DATA", 0)) co_return co_await answer(*std::move(no));
   reply("354 End data with <CR><LF>.<CR><LF>");
   const auto all = co_await transaction_->receive_data(stream_, any_end_of_data_);
-  trace_content();
+  watchers_.content(transaction_->queue_id(), transaction_->received());
   if (!all) {
     last_command_ = fmt::format("DATA ({} bytes)", transaction_->received());
     co_return read_failed(all.error());
@@ -57,7 +57,7 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
                                                                         : "503 5.5.1 Error: need RCPT command"));
   if (auto no = co_await transaction_->start_chunk(chunk)) co_return co_await skip_chunk(chunk, *std::move(no));
   const auto all = co_await transaction_->receive_chunk(stream_, chunk.size);
-  trace_content();
+  watchers_.content(transaction_->queue_id(), transaction_->received());
   if (!all) {
     last_command_ = fmt::format("BDAT ({} bytes)", transaction_->received());
     co_return read_failed(all.error());
@@ -96,7 +96,7 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response
 async::Task<Session::Flow> Session::end_of_content() {
   stream_.limit_reads(nullptr);
   Response response = co_await transaction_->finish();
-  if (auto* trace = traced()) trace->queue_id(transaction_->queue_id());
+  watchers_.queue_id(transaction_->queue_id());
   const std::uint64_t bytes = transaction_->received();
   reset_transaction();
   if (response.kind == Response::Kind::good) {
@@ -106,7 +106,7 @@ async::Task<Session::Flow> Session::end_of_content() {
     if (client_.login) metrics::smtpd_messages_authenticated.add();
     behaved_well();
     errors_ = junk_ = 0;
-    forget_transcript();
+    watchers_.forget_errors();
   }
   co_return co_await answer(std::move(response));
 }

@@ -146,7 +146,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   limits_.peer_changed();
   co_await ask_lists_about_address();
   co_await learn_standing();
-  trace_client();
+  watchers_.client_known();
   if (co_await too_many_connections()) co_return Flow::close;
   co_return co_await greet();
 }

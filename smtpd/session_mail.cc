@@ -189,7 +189,7 @@ async::Task<Session::Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
     if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
     auto next = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!next) co_return read_failed(next.error());
-    heard(*next);
+    watchers_.heard(*next);
     more.push_back(transaction_->parse_rcpt(mail::split_command(*next).args, more.size() + 1));
     if (!more.back()->done) gate.spawn("rcpt", Job::judge_aside(more.back().get(), &changed));
   }

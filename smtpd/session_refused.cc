@@ -53,7 +53,7 @@ async::Task<void> Session::refuse_all() {
     std::string_view text = line->substr(0, line->size() - 1);
     const bool bare = !text.ends_with('\r');
     if (!bare) text.remove_suffix(1);
-    heard(text);
+    watchers_.heard(text);
     if (bare && sc.tests.due(Test::bare_newline) && co_await misbehaved(Test::bare_newline, text, {}) == Flow::close)
       co_return;
     std::string filtered;

@@ -125,7 +125,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
     ++server_.counts.failed_handshakes;
     metrics::smtpd_tls_failures.add();
     tell_tls(client_, {}, {}, false, done.error().message());
-    trace_handshake();
+    watchers_.handshake();
     failed_ = true;
     stream_.close();
     co_return Flow::close;
@@ -157,7 +157,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
                        .cipher = info.cipher,
                        .server_name = info.server_name,
                        .used_bits = info.used_bits});
-  trace_handshake();
+  watchers_.handshake();
   if (asked == Ask::required && !info.trusted) {
     log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", client_.peer.shown(), info.why_not);
     failed_ = true;

@@ -83,7 +83,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   std::string_view text = raw.substr(0, raw.size() - 1);
   const bool bare = !text.ends_with('\r');
   if (!bare) text.remove_suffix(1);
-  heard(text);
+  watchers_.heard(text);
   if (bare && watches(triage::Test::bare_newline)) {
     if (co_await misbehaved(triage::Test::bare_newline, text, {}) == Flow::close) co_return Flow::close;
     if (doomed()) {

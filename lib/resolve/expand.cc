@@ -62,6 +62,15 @@ std::string as_written(std::string_view item) {
   return mail::quote_local(mail::unquote_local(trim(item.substr(0, at)))) + std::string(trim(item.substr(at)));
 }
 
+// Above any virtual_alias_expansion_limit that the mail system bears.
+constexpr std::size_t kMostMembers = 1'000'000;
+
+/// "friends: a@x, b@x;": a group, as in a header.
+bool has_group(std::string_view value) {
+  const auto end = value.find(';');
+  return end != std::string_view::npos && value.substr(0, end).contains(':');
+}
+
 }  // namespace
 
 Result<std::optional<std::vector<std::string>>> map_once(const Options& options, const Tables& tables,
@@ -77,7 +86,11 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
                                                    printable(hit->value, 200) + "\"");
   };
   std::vector<std::string> items;
-  for (const auto& item : map::split_destinations(hit->value)) add_addresses(item, items);
+  if (has_group(hit->value)) {
+    for (auto& member : mail::parse_address_list(hit->value, kMostMembers)) items.push_back(std::move(member.address));
+  } else {
+    for (const auto& item : map::split_destinations(hit->value)) add_addresses(item, items);
+  }
   for (const auto& item : items) {
     if (item.starts_with('@') && item.find(':') == std::string::npos) {
       // @domain: the same user in that domain.

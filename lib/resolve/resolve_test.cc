@@ -196,11 +196,13 @@ BOOST_AUTO_TEST_CASE(virtual_aliases_expand_recursively_and_keep_themselves) {
 }
 BOOST_AUTO_TEST_CASE(addresses_of_an_alias_may_have_blanks_between_them) {
   options.virtual_alias_maps =
-      "inline:{ {a@x = x@b y@b,z@b\tw} {b@x = \"x y\"@b z@c} {c@x = x @ b} {d@x = Jo Doe <j@b>} }";
+      "inline:{ {a@x = x@b y@b,z@b\tw} {b@x = \"x y\"@b z@c} {c@x = x @ b} {d@x = Jo Doe <j@b>} "
+      "{e@x = friends: x@b, Jo <y@b>;, z@b} }";
   BOOST_TEST(expanded("a@x") == "x@b y@b z@b w@example.org");
   BOOST_TEST(expanded("b@x") == "\"x y\"@b z@c");
   BOOST_TEST(expanded("c@x") == "x@b");
   BOOST_TEST(expanded("d@x") == "j@b");
+  BOOST_TEST(expanded("e@x") == "x@b y@b z@b");  // of a group its members
 }
 BOOST_AUTO_TEST_CASE(aliases_that_name_each_other_and_themselves_lead_to_each_once_and_only_true_loops_have_no_end) {
   constexpr std::string_view kLoop = "limit: unreasonable virtual_alias_maps map expansion loop for a@x";

@@ -1,25 +1,28 @@
-/// Transcripts of sessions with errors, for the postmaster (notify_classes); what pentrace gets.
+#include "smtpd/watchers.h"
+
 #include <fmt/format.h>
 
-#include "lib/base/text.h"
+#include "lib/base/log.h"
 #include "lib/events/emitter.h"
-#include "smtpd/session.h"
 
 namespace pen::smtpd {
 
-async::Task<void> Session::log_dialogue() {
-  const Peer peer = client_.peer;
+void Watchers::keep_transcript() {
+  if (!transcript_) transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
+}
+
+async::Task<void> Watchers::look_whether_to_log(const Policy& policy) {
   const auto named = co_await server_.intake.tables.ask(
-      [policy = policy_, peer] { return policy->traced.matches_host(peer.name, peer.address); });
+      [&policy, peer = client_.peer] { return policy.traced.matches_host(peer.name, peer.address); });
   if (!named) log::warning("debug_peer_list: {}", named.error().message());
   if (!named.value_or(false)) co_return;
-  if (!transcript_) transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
-  transcript_->listen([shown = peer.shown()](bool ours, std::string_view line) {
+  keep_transcript();
+  transcript_->listen([shown = client_.peer.shown()](bool ours, std::string_view line) {
     log::info("{} {}: {}", ours ? '>' : '<', shown, line);
   });
 }
 
-trace::Dialogue& Session::begin_trace() {
+trace::Dialogue& Watchers::begin_trace() {
   trace_ = std::make_unique<trace::Dialogue>(*server_.trace, trace::Dialogue::Way::in,
                                              begun_ ? trace::Begin::midway : trace::Begin::start,
                                              events::session_text(client_.session));
@@ -27,20 +30,19 @@ trace::Dialogue& Session::begin_trace() {
   return *trace_;
 }
 
-void Session::trace_connect() {
+void Watchers::connected() {
   if (auto* trace = traced()) trace->mark(fmt::format("connect from [{}]:{}", client_.peer.address, client_.peer.port));
   begun_ = true;
 }
 
-/// When the name is known, and after XCLIENT.
-void Session::trace_client() {
+void Watchers::client_known() {
   auto* trace = traced();
   if (trace == nullptr) return;
   trace->peer(client_.peer.address, client_.peer.name);
   trace->mark("client is " + client_.peer.shown());
 }
 
-void Session::trace_handshake() {
+void Watchers::handshake() {
   auto* trace = traced();
   if (trace == nullptr) return;
   if (!client_.tls) return trace->mark("TLS handshake failed");
@@ -51,31 +53,33 @@ void Session::trace_handshake() {
                                            : ", client certificate not trusted"));
 }
 
-/// After content came, or its end was missed; before the transaction is forgotten.
-void Session::trace_content() {
+void Watchers::content(std::string_view queue_id, std::uint64_t octets) {
   auto* trace = traced();
   if (trace == nullptr) return;
-  trace->queue_id(transaction_->queue_id());
-  trace->content(transaction_->received());
+  trace->queue_id(queue_id);
+  trace->content(octets);
 }
 
-void Session::limit_transcript() {
-  if (!transcript_) return;
-  if (transcript_->lines() <= static_cast<std::uint64_t>(settings().smtpd_history_flush_threshold)) return;
-  tell_postmaster();
+void Watchers::disconnected(std::string_view why, std::string_view line) {
+  if (auto* trace = traced()) trace->end(why.empty() ? std::string(line) : fmt::format("{}: {}", why, line));
+}
+
+void Watchers::limit(std::uint64_t lines, mail::ErrorClasses told) {
+  if (!transcript_ || transcript_->lines() <= lines) return;
+  tell_postmaster(told, {});
   transcript_->clear();
 }
 
-void Session::tell_postmaster() {
+void Watchers::tell_postmaster(mail::ErrorClasses told, std::string_view why) {
   if (!transcript_) return;
-  const auto errors = transcript_->errors().among(policy_->told);
+  const auto errors = transcript_->errors().among(told);
   if (errors.empty()) return;
   ipc::session_errors::Session session;
   session.role = ipc::session_errors::Role::smtp_server;
   session.peer = client_.peer.shown();
   session.classes = errors.bits();
   session.transcript = transcript_->text();
-  session.reason = aborted_;
+  session.reason = why;
   server_.tell_postmaster(std::move(session));
 }
 
