@@ -299,15 +299,17 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
     auto word = co_await p->status->read_some(service::kMaxWord);
     if (!word) co_return;  // it dies: collect() gets the status
     self->note_words(*s, *p, *word);
+    // The reason of a failure may have any word in it.
+    const std::string_view words = word->substr(0, word->find(service::kFailed));
     // One packet a word; but the end of a read is not always that of a packet.
-    for (std::size_t at = word->find(service::kLogged); at != std::string_view::npos;
-         at = word->find(service::kLogged, at + 1)) {
+    for (std::size_t at = words.find(service::kLogged); at != std::string_view::npos;
+         at = words.find(service::kLogged, at + 1)) {
       if (p->log_sent.empty()) break;  // it answers what nobody asked
       p->log_round = p->log_sent.front();
       p->log_sent.pop_front();
       self->note_log_taken();
     }
-    if (!word->contains(service::kReady) || p->ready != kNever) continue;
+    if (!words.contains(service::kReady) || p->ready != kNever) continue;
     p->ready = self->loop_.now();
     s->why.clear();
     if (s->current() == p) {
@@ -328,9 +330,9 @@ void Supervisor::hear_last_words(Service& s, Process& p) {
 
 // The words may stand behind others in one read.
 void Supervisor::note_words(Service& s, Process& p, std::string_view words) {
-  if (words.starts_with(service::kFailed)) {  // its reason is in the log
-    s.why = printable(words.substr(service::kFailed.size()), service::kMaxWord);
-    return;
+  if (const auto at = words.find(service::kFailed); at != std::string_view::npos) {  // its reason is in the log
+    s.why = printable(words.substr(at + service::kFailed.size()), service::kMaxWord);
+    words = words.substr(0, at);
   }
   if (const auto at = words.find(service::kConfined); at != std::string_view::npos && p.ready == kNever) {
     const std::string_view rest = words.substr(at + service::kConfined.size());
