@@ -64,6 +64,8 @@ struct Supervisor::Service {
   // of the program that was replaced, for as long as that may be undone; then it is what starts
   Fd former_file;
   bool runs_former = false;
+  // Its program was replaced and shall show that it serves: it starts although nobody connects.
+  bool must_serve = false;
 
   Process* current() const {
     for (auto it = processes.rbegin(); it != processes.rend(); ++it) {

@@ -189,7 +189,7 @@ std::vector<Fd> Supervisor::pages_to_read() const {
 }
 
 void Supervisor::sleep_or_start(Service& s) {
-  if (s.plan.at_once) {
+  if (s.plan.at_once || s.must_serve) {
     start(s);
     return;
   }

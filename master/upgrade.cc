@@ -298,8 +298,10 @@ Task<std::vector<std::string>> Supervisor::replace_programs(milliseconds patienc
     const Process* old = s->current();
     if (!old || s->state == State::stopped) continue;  // the next one is a new one anyway
     const std::string was = old->version;
+    s->must_serve = s->plan.exclusive;
     const std::string why =
         s->plan.exclusive ? co_await replace_exclusive(s, patience) : co_await replace_one(s, patience);
+    s->must_serve = false;
     if (stopping_) break;
     if (why.empty()) {
       upgrade_step(fmt::format("{}: {} {} -> {}", label, s->plan.program, was, version()));

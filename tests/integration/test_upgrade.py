@@ -263,6 +263,18 @@ exec sleep 1000
     def test_a_server(self):
         self.stays("smtpd")
 
+    def test_a_service_that_nobody_asks_is_replaced_too(self):
+        """verify runs because it was asked once. It is alone in its service, and nobody connects after the old one."""
+        with Instance({"local_transport": "discard:"}) as mx:
+            mx.tool("penverify", "check", "ben@local.test.example")
+            before = self.service(mx, "verify")
+            self.assertEqual(before["state"], "serving", before)
+            mx.set(daemon_directory=self.next)
+            done = self.upgrade(mx)
+            self.assertIn(f"verify {self.version} -> {self.next_version}", done.stdout)
+            now = self.service(mx, "verify")
+            self.assertEqual((now["version"], now["state"]), (self.next_version, "serving"))
+
     def test_the_queue_manager(self):
         self.stays("qmgr")
 
