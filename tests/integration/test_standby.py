@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 
+import test_upgrade
 from harness import *
 from redis_server import PROGRAM, RedisServer
 from tools import Load, Sink, compare, missing_tools
@@ -140,6 +141,39 @@ class Standby(Suite):
             mx.wait_log("every program ends at once", 60)
             eventually(two.serves, lambda: "the standby serves\n" + mx.log(), 60)
             eventually(lambda: "standby" in one.status(), lambda: "the first waits now\n" + mx.log())
+
+    def test_a_host_that_waits_becomes_the_next_version(self):
+        folder = self.folder()
+        os.chmod(folder, 0o755)
+        programs = os.path.join(folder, "next")
+        version = test_upgrade.other_version(programs)
+        mx, one, two = self.hosts("file")
+        one.start()
+        eventually(one.serves, lambda: "the first serves\n" + mx.log())
+        two.start()
+        before = two.status()
+        self.assertNotEqual(before["version"], version)
+        with open(os.path.join(two.etc, "main.cf"), "a") as out:
+            out.write(f"daemon_directory = {programs}\n")
+        # Not with programs that do not run: it goes on waiting.
+        smtpd = os.path.join(programs, "smtpd")
+        os.rename(smtpd, smtpd + ".whole")
+        with open(smtpd, "w") as file:
+            file.write("#!/bin/sh\nexit 127\n")
+        os.chmod(smtpd, 0o755)
+        done = two.tool("penstock", "upgrade")
+        self.assertEqual(done.returncode, 78, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, "smtpd cannot be run.*; the standby waits as it did")
+        self.assertEqual(two.status(), before)
+        os.rename(smtpd + ".whole", smtpd)
+        done = two.tool("penstock", "upgrade")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + mx.log())
+        self.assertIn(f"the standby is version {version}", done.stdout)
+        self.assertEqual(two.status(), {**before, "version": version}, "the same process")
+        self.assertEqual((two.serves(), one.serves()), (False, True))
+        os.kill(one.master(), signal.SIGKILL)
+        eventually(two.serves, lambda: "the standby serves\n" + mx.log())
+        self.assertEqual(two.status()["version"], version)
 
     def test_under_load(self):
         if missing_tools():
