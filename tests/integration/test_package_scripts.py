@@ -1,0 +1,76 @@
+"""The scripts of the Debian package that need no package: debian/upgrade-instances and debian/as-owner."""
+import os
+import stat
+import subprocess
+
+import test_upgrade
+from harness import *
+
+SCRIPT = os.path.join(TOP, "debian", "upgrade-instances")
+# The account of an instance without root, as of penstock-relay@.service.
+OWNER = "daemon"
+
+
+class UpgradeInstances(Suite):
+    def run_script(self, first, commands=BIN):
+        """The instances are those that `first` lists; this host's own in /etc are none of them."""
+        return subprocess.run(["/bin/sh", SCRIPT], capture_output=True, text=True, timeout=300,
+                              env={"PATH": f"{commands}:{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "MAIL_CONFIG": first.etc})
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can run instances of two accounts")
+    def test_an_instance_of_another_account_is_not_passed_over(self):
+        folder = self.folder()
+        os.chmod(folder, 0o755)
+        programs = os.path.join(folder, "next")
+        version = test_upgrade.other_version(programs)
+        with Instance(start=False) as mx, Instance(start=False) as relay:
+            mx.set(multi_instance_directories=relay.etc)
+            subprocess.run(["chown", "-R", f"{OWNER}:", relay.root], check=True)
+            mx.start()
+            subprocess.run(["setpriv", "--reuid", OWNER, "--regid", OWNER, "--init-groups", os.path.join(BIN, "penstock"),
+                            "-c", relay.etc, "start"], check=True, timeout=60)
+            self.addCleanup(relay.kill_all)
+            for one in (mx, relay):
+                one.set(daemon_directory=programs)
+            done = self.run_script(mx)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(done.stdout.count(f"done: version {version} runs"), 2, done.stdout + done.stderr)
+            self.assertIn(f"upgrade: done: version {version} runs", relay.log())
+            self.assertTrue(answers(mx.port) and answers(relay.port))
+
+    def test_one_of_which_nothing_can_be_told_is_named(self):
+        with Instance(start=False) as mx:
+            mx.set(message_size_limit="many")
+            done = self.run_script(mx)
+            self.assertEqual(done.returncode, 75)
+            self.assertRegex(done.stderr, f"{mx.etc} is passed over, .*: .*message_size_limit")
+
+    def test_a_master_that_is_too_old_is_started_anew(self):
+        """It knows no signal for an upgrade: a command stands in for what the tool says of one."""
+        folder = self.folder()
+        os.chmod(folder, 0o755)
+        penstock = os.path.join(folder, "penstock")
+        with open(penstock, "w") as file:
+            file.write(f"""#!/bin/sh
+case " $* " in
+*" upgrade "*) echo "penstock: too old" >&2; exit 69;;
+esac
+exec {BIN}/penstock "$@"
+""")
+        os.chmod(penstock, stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+        with Instance() as mx:
+            before = mx.status()["master"]
+            done = self.run_script(mx, folder)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn(f"{mx.etc} is stopped and started", done.stderr)
+            self.assertNotEqual(mx.status()["master"], before)
+            self.assertTrue(answers(mx.port))
+
+    def test_one_that_does_not_run_is_left_alone(self):
+        with Instance(start=False) as mx:
+            done = self.run_script(mx)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
