@@ -134,6 +134,9 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
     }
     const bool old_one_lives = !s.processes.empty();
     if (s.plan.exclusive && old_one_lives) {
+      for (auto& p : s.processes) {
+        if (!p->kill_timer) bound_end(*p);  // the timer of a former master died with it
+      }
       set_state(s, State::replacing);
     } else {
       sleep_or_start(s);
@@ -168,11 +171,15 @@ void Supervisor::retire(Service& s) {
   if (s.plan.exclusive) {
     // Its successor waits for it, but not for ever.
     p->signal(SIGTERM);
-    // Take the clock, not the turn's time: reading the configuration may have taken long (host names in master.cf).
-    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [p] { p->signal(SIGKILL); });
+    bound_end(*p);
   } else {
     p->status->write(service::kDrain);
   }
+}
+
+void Supervisor::bound_end(Process& p) {
+  // Take the clock, not the turn's time: reading the configuration may have taken long (host names in master.cf).
+  p.kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [&p] { p.signal(SIGKILL); });
 }
 
 std::vector<Fd> Supervisor::pages_to_read() const {

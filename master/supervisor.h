@@ -118,6 +118,9 @@ class Supervisor {
   async::Task<std::string> replace_exclusive(Service* s, milliseconds patience);
   async::Task<bool> serves(Service* s, async::Until until);
   void save_state();
+  void settle_replacement(Service& s);
+  /// An exclusive program's successor waits for it, but not for ever.
+  void bound_end(Process& p);
   void sleep_or_start(Service& s);
   void retire(Service& s);
   void ended(Service& s, std::size_t process, int wait_status);

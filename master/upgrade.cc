@@ -168,6 +168,7 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     }
     services_.push_back(std::move(service));
   }
+  for (const auto& s : services_) settle_replacement(*s);  // the state that is saved then has all
   const auto badged = [](const auto& s) {
     return std::ranges::all_of(s->processes, [](auto& p) { return p->badged; });
   };
@@ -176,6 +177,24 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
         "programs of a version without badges go on: until a reload after their end, none is asked for one "
         "(docs/who-may-talk.md)");
   for (const auto& [name, fd] : descriptors) keeper_.forget(name);  // of a program that was being started, or ended
+}
+
+// Where a master died while it replaced a program there are two of the service: one stays.
+void Supervisor::settle_replacement(Service& s) {
+  // The order may have been no more than noted.
+  for (auto& p : s.processes) {
+    if (p->draining && !s.plan.exclusive) p->status->write(service::kDrain);
+  }
+  if (std::ranges::count_if(s.processes, [](const auto& p) { return !p->draining; }) < 2) return;
+  Process& fresh = *s.processes.back();
+  log::warning("service {}: a former master died while pid {} was to replace another {}: {}", s.plan.label, fresh.pid,
+               s.plan.program, fresh.ready == kNever ? "it ends, and the other one stays" : "it stays");
+  if (fresh.ready == kNever) {
+    fresh.candidate = true;
+    fresh.signal(SIGKILL);
+  } else {
+    promote(s, fresh);
+  }
 }
 
 Task<void> Supervisor::await_end(Supervisor* self, Service* s, Process* p) {
@@ -315,14 +334,17 @@ Task<std::vector<std::string>> Supervisor::replace_programs(milliseconds patienc
 
 void Supervisor::promote(Service& s, Process& fresh) {
   fresh.candidate = false;
+  std::vector<Process*> old;
   for (auto& p : s.processes) {
     if (p.get() == &fresh || p->draining) continue;
     p->draining = true;
-    p->status->write(service::kDrain);
+    old.push_back(p.get());
   }
   // The serving process is the last one.
   const auto it = std::ranges::find_if(s.processes, [&](const auto& p) { return p.get() == &fresh; });
   std::rotate(it, it + 1, s.processes.end());
+  save_state();  // a next master must not take the new one for one that is not ready when the old one has the order
+  for (Process* p : old) p->status->write(service::kDrain);
   set_state(s, State::serving);
 }
 

@@ -409,6 +409,36 @@ class Death(Versions):
             store.start()
             self.assertTrue(answers(mx.port))
 
+    def test_a_death_in_the_middle_of_an_upgrade_leaves_one_program(self):
+        with Instance({"local_transport": "discard:"}, start=False) as mx, Store(mx) as store:
+            store.start()
+            eventually(lambda: len(self.pids(mx)) > 3, "services run")
+            before = self.service(mx, "smtpd")["pid"]
+            folder, begun = self.another(), os.path.join(self.folder(), "begun")
+            self.spoil(folder, "smtpd", f"""
+[ "$1" != --version ] || {{ echo smtpd {self.next_version}; exit; }}
+echo $$ >{begun}.new && mv {begun}.new {begun}
+exec sleep 1000
+""")
+            mx.set(daemon_directory=folder)
+            upgrade = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "upgrade"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            eventually(lambda: os.path.exists(begun), lambda: "the new smtpd begins\n" + mx.log())
+            with open(begun) as file:
+                fresh = int(file.read())
+            mx.tool("penstock", "health")  # the state that the next master finds has both
+            store.kill_master()
+            upgrade.wait(60)
+            mx.set(daemon_directory=LIBEXEC)
+            store.start()
+            eventually(lambda: not self.lives(fresh), lambda: "the new one ends\n" + mx.log())
+            self.assertEqual(self.service(mx, "smtpd")["pid"], before)
+            self.assertTrue(answers(mx.port))
+            self.assertTrue(self.lives(before))
+            # What is left of it does not serve on after a reload.
+            mx.reload()
+            eventually(lambda: not self.lives(before), lambda: "the old one ends\n" + mx.log())
+
     def lives(self, pid):
         try:
             with open(f"/proc/{pid}/stat") as file:
