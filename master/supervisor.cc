@@ -169,7 +169,6 @@ void Supervisor::retire(Service& s) {
   if (!p) return;
   p->draining = true;
   if (s.plan.exclusive) {
-    // Its successor waits for it, but not for ever.
     p->signal(SIGTERM);
     bound_end(*p);
   } else {
@@ -365,8 +364,20 @@ void Supervisor::collect() {
       }
     }
   }
+  reap_strangers();
   std::erase_if(services_,
                 [this](const auto& s) { return !stopping_ && s->state == State::stopped && s->processes.empty(); });
+}
+
+void Supervisor::reap_strangers() {
+  if (::getpid() != 1 || upgrade_.under_way) return;  // the successor that is asked is waited for there
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    // One of ours that has just ended has a signal of its own under way.
+    if (std::ranges::any_of(services_, [&](const auto& s) { return s->of(info.si_pid) != nullptr; })) return;
+    ::waitpid(info.si_pid, nullptr, WNOHANG);
+  }
 }
 
 void Supervisor::ended(Service& s, std::size_t index, int wait_status) {

@@ -117,6 +117,8 @@ class Supervisor {
   async::Task<std::string> replace_one(Service* s, milliseconds patience);
   async::Task<std::string> replace_exclusive(Service* s, milliseconds patience);
   async::Task<bool> serves(Service* s, async::Until until);
+  /// As process 1, in a container: what others leave behind is a child of this process.
+  void reap_strangers();
   void save_state();
   void settle_replacement(Service& s);
   /// An exclusive program's successor waits for it, but not for ever.

@@ -303,6 +303,7 @@ void Supervisor::upgrade_ends(bool good, const std::string& line) {
   upgrade_.good = good;
   upgrade_.under_way = false;
   write_status();
+  reap_strangers();
 }
 
 Task<std::vector<std::string>> Supervisor::replace_programs(milliseconds patience) {
