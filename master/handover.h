@@ -39,7 +39,8 @@ inline constexpr const char* kMasterLock = "master";
 inline constexpr const char* kProgramsLock = "lock";
 inline constexpr const char* kState = "state";
 inline constexpr const char* kBoard = "board";
-inline constexpr const char* kLease = "lease";
+inline constexpr const char* kLease = "lease";  // a lock
+inline constexpr const char* kLeasePage = "leasepage";
 
 struct Handover {
   static constexpr unsigned kFormat = 1;

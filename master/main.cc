@@ -23,6 +23,7 @@
 #include "lib/base/random.h"
 #include "lib/base/version.h"
 #include "lib/confine/apply.h"
+#include "lib/service/lease_place.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "lib/service/standby.h"
@@ -282,6 +283,7 @@ async::Task<void> keep_lease(Master* m) {
   if (m->supervisor) {
     m->supervisor->abandon();
     co_await m->supervisor->cut();
+    m->supervisor->leave_nothing();  // the service manager's copy of a lock would keep it
   }
   if (m->stopping) {
     m->loop.stop();
@@ -295,6 +297,11 @@ async::Task<void> keep_lease(Master* m) {
 Result<void> take_lease(Master& m, Command& command, const config::Config& config, master::Inherited& inherited) {
   PEN_TRY_ASSIGN(m.lease, master::Lease::make(m.loop, config));
   if (!m.lease) return {};
+  const config::Settings& settings = config.settings();
+  if (settings.standby_lease == config::StandbyLease::file) {
+    const std::string doubt = service::doubt_of_lock(settings.queue_directory, settings.standby_lease_time);
+    if (!doubt.empty()) log::warning("{}", doubt);
+  }
   if (auto door = service::open_standby_door(m.directory)) {
     m.door = *std::move(door);
     m.loop.spawn("tools", answer_tools(&m));
@@ -302,11 +309,15 @@ Result<void> take_lease(Master& m, Command& command, const config::Config& confi
     log::warning("{}", door.error().message());
   }
   if (inherited.state && !inherited.state->lease.empty()) {
-    const auto resumed = m.lease->resume(inherited.state->lease, inherited.take_lock(master::kLease));
+    const auto resumed = m.lease->resume(inherited.state->lease, inherited.take_lock(master::kLease),
+                                         inherited.take_lock(master::kLeasePage));
     m.has_lease = resumed.has_value();
   }
   if (!m.has_lease) {
-    inherited.descriptors.clear();  // the ends of the status sockets: programs read it
+    // The ends of the status sockets: programs read it when the service manager's copies are gone as well.
+    for (const auto& [name, fd] : inherited.descriptors) m.keeper.forget(name);
+    for (const char* name : {master::kLease, master::kLeasePage}) m.keeper.forget(name);
+    inherited.descriptors.clear();
     inherited.state.reset();
     m.loop.spawn("lease", acquire_lease(&m, &command));
     while (!m.has_lease) m.loop.run_once(seconds(1));

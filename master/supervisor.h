@@ -65,7 +65,7 @@ class Supervisor {
   /// that kept their old program, or do not serve. patience: for each program.
   async::Task<std::vector<std::string>> replace_programs(milliseconds patience);
 
-  /// Of the lease on the queue: for the next master, and its page (-1: none) for qmgr.
+  /// Of the lease on the queue: for the next master; held is a lock (-1: none), page is for qmgr as well.
   void hold_lease(std::string token, int held, int page);
   /// Kills every program; returns when none is left.
   async::Task<void> cut();

@@ -70,6 +70,7 @@ Handover Supervisor::handover(bool through_exec) {
   h.lease = lease_;
   if (badges_) h.badge_secret = badges_->secret();
   if (lease_held_ >= 0) h.numbers[kLease] = lease_held_;
+  if (lease_page_ >= 0) h.numbers[kLeasePage] = lease_page_;
   for (const auto& s : services_) {
     Handover::Service one{.label = s->plan.label,
                           .program = s->plan.program,
@@ -239,7 +240,8 @@ void Supervisor::hold_lease(std::string token, int held, int page) {
   lease_ = std::move(token);
   lease_held_ = held;
   lease_page_ = page;
-  keeper_.keep(kLease, held);
+  if (held >= 0) keeper_.keep(kLease, held);
+  keeper_.keep(kLeasePage, page);
 }
 
 Task<void> Supervisor::cut() {
@@ -267,6 +269,7 @@ void Supervisor::leave_nothing() {
   for (const auto& [label, name] : page_names_) keeper_.forget(name);
   for (const char* name : {kBoard, kState, kProgramsLock}) keeper_.forget(name);
   if (lease_held_ >= 0) keeper_.forget(kLease);
+  if (lease_page_ >= 0) keeper_.forget(kLeasePage);
 }
 
 Task<void> Supervisor::quiesce(async::Until until) {

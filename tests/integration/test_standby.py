@@ -8,6 +8,7 @@ import time
 import test_upgrade
 from harness import *
 from redis_server import PROGRAM, RedisServer
+from service_store import Store
 from tools import Load, Sink, compare, missing_tools
 
 
@@ -56,7 +57,9 @@ class Standby(Suite):
     lease = "3s"
 
     def hosts(self, kind, redis=None, **settings):
-        mx = Instance({"standby_lease": kind, "standby_lease_time": self.lease, "stop_drain_time": "1s",
+        # With a lock it is the time for a write that the disk makes wait; a takeover does not wait for it.
+        time_of = self.lease if kind == "redis" else "20s"
+        mx = Instance({"standby_lease": kind, "standby_lease_time": time_of, "stop_drain_time": "1s",
                        "local_transport": "discard:", **(redis.settings() if redis else {}), **settings},
                       start=False)
         self.addCleanup(mx.close)
@@ -88,6 +91,65 @@ class Standby(Suite):
 
     def test_a_lock_in_the_shared_directory(self):
         self.take_over(*self.hosts("file"))
+
+    def test_a_lock_that_another_host_was_given(self):
+        """As after a time without the file server: another name is in the file, and nobody has told this one."""
+        mx, one, _ = self.hosts("file")
+        one.start()
+        eventually(one.serves, lambda: "the first serves\n" + mx.log())
+        with open(mx.path("spool", "lease"), "r+") as file:
+            self.assertRegex(file.read(), "^host1/[0-9a-f]{16} +\n$")
+            file.seek(0)
+            file.write(f"{'elsewhere/1':<255}\n")
+        mx.wait_log("elsewhere/1: another host has the lease: every program ends at once", 60)
+        # Nobody else is there in truth: it waits for the lock, and gets it.
+        mx.wait_log("the lease on the queue is ours(.*\n)*.*the lease on the queue is ours", 60)
+        eventually(one.serves, lambda: "the first serves again\n" + mx.log(), 60)
+
+    def test_a_host_with_the_lock_that_sleeps(self):
+        mx, one, _ = self.hosts("file", standby_lease_time=self.lease)
+        one.start()
+        eventually(one.serves, lambda: "the first serves\n" + mx.log())
+        with Client(one.port) as client:
+            client.expect("MAIL FROM:<ada@sender.example>", "250")
+            client.expect("RCPT TO:<ben@local.test.example>", "250")
+            client.expect("DATA", "354")
+            with suspended(one.master()):
+                time.sleep(float(self.lease[:-1]))  # the time that it has the queue from a write to the file
+                client.raw(b"Subject: x\r\n\r\nx\r\n.\r\n")
+                client.socket.settimeout(3)
+                try:
+                    self.assertNotEqual(client.socket.recv(100)[:3], b"250")
+                except OSError:
+                    pass  # nothing is said: nothing is promised
+        mx.wait_log("the lease could not be renewed in time.*every program ends at once", 60)
+        eventually(one.serves, lambda: "the first serves again\n" + mx.log(), 60)
+
+    def comes_too_late(self, **settings):
+        """Programs have outlived their master by the descriptors that the service manager keeps."""
+        with Instance({"standby_lease_time": self.lease, "local_transport": "discard:", **settings},
+                      start=False) as mx, Store(mx) as store:
+            store.start()
+            eventually(lambda: answers(mx.port), lambda: "it serves\n" + mx.log())
+            smtpd = lambda: next((s.get("pid") for s in (mx.status() or {}).get("services", [])
+                                  if s["program"] == "smtpd"), None)
+            before = smtpd()
+            store.kill_master()
+            time.sleep(float(self.lease[:-1]))  # the lease runs out
+            store.start()
+            eventually(lambda: smtpd() not in (None, before), lambda: "other programs run\n" + mx.log(), 60)
+            eventually(lambda: answers(mx.port), lambda: "it serves\n" + mx.log())
+            send(mx.port, "ada@sender.example", ["ben@local.test.example"], b"Subject: x\r\n\r\nx\r\n")
+            mx.wait_empty_queue()
+            self.assertEqual(store.stop(), 0)
+
+    def test_the_next_master_comes_when_the_lock_does_not_count_any_more(self):
+        self.comes_too_late(standby_lease="file")
+
+    @unittest.skipUnless(PROGRAM, "redis-server is not installed")
+    def test_the_next_master_comes_when_the_lease_has_run_out(self):
+        with RedisServer() as redis:
+            self.comes_too_late(standby_lease="redis", **redis.settings())
 
     @unittest.skipUnless(PROGRAM, "redis-server is not installed")
     def test_a_lease_in_redis(self):
