@@ -72,5 +72,38 @@ exec {BIN}/penstock "$@"
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 
+class StepBack(Suite):
+    def preinst(self, mx):
+        with open(os.path.join(TOP, "debian", "penstock.preinst")) as file:
+            text = file.read().replace("#QUEUE_FORMAT#", "1").replace("#PAYLOAD_LAYOUT#", "6")
+        path = os.path.join(self.folder(), "preinst")
+        with open(path, "w") as file:
+            file.write(text)
+        return subprocess.run(["/bin/sh", path, "upgrade", "0.2.0"], capture_output=True, text=True, timeout=60,
+                              env={"PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "MAIL_CONFIG": mx.etc})
+
+    def test_a_queue_that_is_not_read_is_told_wherever_it_is(self):
+        log = os.path.join(self.folder(), "elsewhere")
+        with Instance({"queue_log_directory": log}) as mx:
+            mx.stop()
+            done = self.preinst(mx)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            mark = os.path.join(log, "payload-layout")
+            for layout, status in ((6, 0), (7, 1)):
+                with open(mark, "w") as file:
+                    file.write(f"layout {layout}\n")
+                done = self.preinst(mx)
+                self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stderr, f"messages in {log} may have layout 7, and this version reads up to 6")
+            os.unlink(mark)
+            segment = next(os.path.join(log, n) for n in sorted(os.listdir(log)) if n.startswith("segment-"))
+            with open(segment, "r+b") as file:
+                file.seek(8)
+                file.write((1000).to_bytes(4, "little"))
+            done = self.preinst(mx)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, f"{segment} has format 1000, and this version reads up to 1")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -192,6 +192,36 @@ esac
 """)
             self.refused(mx, "the queue: segment-00000001 was written by version 2")
 
+    def test_messages_that_the_new_version_does_not_read(self):
+        with Instance({"smtpd_authorized_verp_clients": "127.0.0.1", "local_transport": "discard:",
+                       "defer_transports": "discard"}) as mx:
+            mark = mx.path("spool", "log", "payload-layout")
+            send(mx.port, "ada@sender.example", ["ben@local.test.example"], mail())
+            mx.wait_log("status=deferred")
+            self.assertFalse(os.path.exists(mark))
+            with Client(mx.port) as client:
+                client.send("ada@sender.example", ["ben@local.test.example"], mail(), mail="XVERP")
+            with open(mark) as file:
+                self.assertEqual(file.read(), "layout 5\n")
+            # Of a version that is newer still.
+            with open(mark, "w") as file:
+                file.write("layout 99\n")
+            mx.set(daemon_directory=self.next)
+            self.refused(mx, "the queue: messages in .* may have layout 99, and this version reads up to 6")
+            # Not while there is mail; and then the next start finds that there is none.
+            mx.set(daemon_directory=LIBEXEC)
+            for gone in (False, True):
+                if gone:
+                    mx.tool("pensuper", "-d", "ALL", check=True)
+                    mx.wait_empty_queue()
+                mx.stop()
+                mx.start()
+                eventually(lambda: mx.log().count("queue recovered") == 2 + gone, "recovered")
+                if gone:
+                    eventually(lambda: not os.path.exists(mark), lambda: "the mark is gone\n" + mx.log())
+                else:
+                    self.assertTrue(os.path.exists(mark))
+
     def test_a_new_master_that_does_not_answer(self):
         with Instance({"upgrade_program_timeout": "1s"}) as mx:
             folder = self.another()
