@@ -1,4 +1,5 @@
-"""The scripts of the Debian package that need no package: debian/upgrade-instances and debian/as-owner."""
+"""The scripts of the Debian package, without the package: debian/upgrade-instances, as-owner, preinst, prerm."""
+import glob
 import os
 import stat
 import subprocess
@@ -9,13 +10,29 @@ from harness import *
 SCRIPT = os.path.join(TOP, "debian", "upgrade-instances")
 # The account of an instance without root, as of penstock-relay@.service.
 OWNER = "daemon"
+OTHERS = glob.glob("/etc/penstock*") + glob.glob("/var/spool/penstock*")
 
 
+def environment(first, commands=BIN):
+    """The instances are those that `first` lists."""
+    return {"PATH": f"{commands}:{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "MAIL_CONFIG": first.etc}
+
+
+def run_both(mx, relay):
+    """As root, and as another account."""
+    mx.set(multi_instance_directories=relay.etc)
+    subprocess.run(["chown", "-R", f"{OWNER}:", relay.root], check=True)
+    mx.start()
+    subprocess.run(["setpriv", "--reuid", OWNER, "--regid", OWNER, "--init-groups", os.path.join(BIN, "penstock"), "-c",
+                    relay.etc, "start"], check=True, timeout=60, capture_output=True)
+    eventually(lambda: answers(relay.port), lambda: "it serves\n" + relay.log())
+
+
+@unittest.skipIf(OTHERS, "this host has instances that the scripts would find")
 class UpgradeInstances(Suite):
     def run_script(self, first, commands=BIN):
-        """The instances are those that `first` lists; this host's own in /etc are none of them."""
         return subprocess.run(["/bin/sh", SCRIPT], capture_output=True, text=True, timeout=300,
-                              env={"PATH": f"{commands}:{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "MAIL_CONFIG": first.etc})
+                              env=environment(first, commands))
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can run instances of two accounts")
     def test_an_instance_of_another_account_is_not_passed_over(self):
@@ -24,12 +41,7 @@ class UpgradeInstances(Suite):
         programs = os.path.join(folder, "next")
         version = test_upgrade.other_version(programs)
         with Instance(start=False) as mx, Instance(start=False) as relay:
-            mx.set(multi_instance_directories=relay.etc)
-            subprocess.run(["chown", "-R", f"{OWNER}:", relay.root], check=True)
-            mx.start()
-            subprocess.run(["setpriv", "--reuid", OWNER, "--regid", OWNER, "--init-groups", os.path.join(BIN, "penstock"),
-                            "-c", relay.etc, "start"], check=True, timeout=60)
-            self.addCleanup(relay.kill_all)
+            run_both(mx, relay)
             for one in (mx, relay):
                 one.set(daemon_directory=programs)
             done = self.run_script(mx)
@@ -37,6 +49,13 @@ class UpgradeInstances(Suite):
             self.assertEqual(done.stdout.count(f"done: version {version} runs"), 2, done.stdout + done.stderr)
             self.assertIn(f"upgrade: done: version {version} runs", relay.log())
             self.assertTrue(answers(mx.port) and answers(relay.port))
+            # Removal stops both.
+            with open(os.path.join(TOP, "debian", "penstock.prerm")) as file:
+                script = file.read().replace("/usr/libexec/penstock/", os.path.join(TOP, "debian", ""))
+            done = subprocess.run(["/bin/sh", "-c", script, "prerm", "remove"], capture_output=True, text=True,
+                                  timeout=300, env=environment(mx))
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertFalse(answers(mx.port) or answers(relay.port))
 
     def test_one_of_which_nothing_can_be_told_is_named(self):
         with Instance(start=False) as mx:
@@ -72,6 +91,7 @@ exec {BIN}/penstock "$@"
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 
+@unittest.skipIf(OTHERS, "this host has instances that the scripts would find")
 class StepBack(Suite):
     def preinst(self, mx):
         with open(os.path.join(TOP, "debian", "penstock.preinst")) as file:
@@ -80,7 +100,7 @@ class StepBack(Suite):
         with open(path, "w") as file:
             file.write(text)
         return subprocess.run(["/bin/sh", path, "upgrade", "0.2.0"], capture_output=True, text=True, timeout=60,
-                              env={"PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "MAIL_CONFIG": mx.etc})
+                              env=environment(mx))
 
     def test_a_queue_that_is_not_read_is_told_wherever_it_is(self):
         log = os.path.join(self.folder(), "elsewhere")
