@@ -47,7 +47,8 @@ struct Handover {
 
   struct Program {
     pid_t pid = -1;
-    std::string fd;  // master's end of the status socket
+    std::string fd;    // master's end of the status socket
+    std::string file;  // of an exclusive program its file; "": that is not held
     bool ready = false, draining = false;
     bool badged = false;  // it has badges (badge_maker.h)
     std::string confined, version;

@@ -253,6 +253,11 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
   what.path = program_directory_ + "/" + s.plan.program;
   // By way of this process: the name of the file leads to the new program.
   if (s.runs_former) what.file = fmt::format("/proc/{}/fd/{}", ::getpid(), s.former_file.get());
+  Fd file;
+  // To be read, although nobody does: a service manager takes no other descriptors of files.
+  if (s.plan.exclusive)
+    file = s.runs_former ? Fd(::fcntl(s.former_file.get(), F_DUPFD_CLOEXEC, 0))
+                         : Fd(::open(what.path.c_str(), O_RDONLY | O_CLOEXEC));
   what.sockets = sockets_.of(s.plan);
   service::Arguments arguments = s.plan.arguments;
   arguments.sockets = static_cast<int>(what.sockets.size());
@@ -280,6 +285,11 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
     return nullptr;
   }
   auto process = std::make_unique<Process>();
+  process->file = std::move(file);
+  if (process->file) {
+    process->file_name = keeper_.name('f');
+    keeper_.keep(process->file_name, process->file.get());
+  }
   process->pid = started->pid;
   process->started = loop_.now();
   process->log_round = log_round_;  // it opens the file itself, and finds the new one
@@ -385,6 +395,7 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   s.processes.erase(s.processes.begin() + static_cast<std::ptrdiff_t>(index));
   hear_last_words(s, *p);
   keeper_.forget(p->name);
+  if (p->file) keeper_.forget(p->file_name);
   const bool asked = p->draining || stopping_;
   const bool clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
   // How an orphan ended only its parent could say.

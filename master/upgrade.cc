@@ -81,8 +81,10 @@ Handover Supervisor::handover(bool through_exec) {
                           .programs = {}};
     for (const auto& p : s->processes) {
       h.numbers[p->name] = p->status->fd();
+      if (p->file) h.numbers[p->file_name] = p->file.get();
       one.programs.push_back({.pid = p->pid,
                               .fd = p->name,
+                              .file = p->file_name,
                               .ready = p->ready != kNever,
                               .draining = p->draining,
                               .badged = p->badged,
@@ -141,13 +143,14 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     service->used = old.used;
     service->last_end = old.last_end;
     for (const Handover::Program& program : old.programs) {
-      Fd socket = taken(descriptors, program.fd);
+      Fd socket = taken(descriptors, program.fd), file = taken(descriptors, program.file);
       // In the same process some may be of one that died before it.
       const bool child = is_child(program.pid);
       Fd process = child ? Fd() : Fd(static_cast<int>(::syscall(SYS_pidfd_open, program.pid, 0)));
       // Looked at after the process was opened: the process with the open socket then has that number.
       if (!socket || (!child && (!process || !open_at_the_other_end(socket.get())))) {
         keeper_.forget(program.fd);
+        if (file) keeper_.forget(program.file);
         continue;
       }
       ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
@@ -158,6 +161,8 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
       p->draining = program.draining;
       p->badged = program.badged;
       p->name = program.fd;
+      p->file = std::move(file);
+      if (p->file) p->file_name = program.file;
       p->version = program.version;
       p->confined = program.confined;
       p->log_round = program.log_round;
@@ -260,7 +265,10 @@ Task<void> Supervisor::cut() {
 
 void Supervisor::abandon() {
   for (const auto& s : services_) {
-    for (const auto& p : s->processes) keeper_.forget(p->name);
+    for (const auto& p : s->processes) {
+      keeper_.forget(p->name);
+      if (p->file) keeper_.forget(p->file_name);
+    }
   }
   sockets_.close();
 }
@@ -381,7 +389,8 @@ Task<bool> Supervisor::serves(Service* s, async::Until until) {
 
 Task<std::string> Supervisor::replace_exclusive(Service* s, milliseconds patience) {
   const Process* old = s->current();
-  Fd file(::open(fmt::format("/proc/{}/exe", old->pid).c_str(), O_PATH | O_CLOEXEC));
+  Fd file(old->file ? ::fcntl(old->file.get(), F_DUPFD_CLOEXEC, 0)
+                    : ::open(fmt::format("/proc/{}/exe", old->pid).c_str(), O_RDONLY | O_CLOEXEC));
   s->former_file.reset();
   s->runs_former = false;
   retire(*s);
