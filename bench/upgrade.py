@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Upgrades one after the other, between two builds of different versions, under load over TLS:
+"""Upgrades one after the other, between two versions of the same sources, under load over TLS:
   bench/upgrade.py [--upgrades 20] [--rate 2000] [--connections 200] [--between 3] [--rounds 1]
 Clients send 100 messages a session, as fast as they are taken and at most so many a second. The running mail system
 becomes the other version, and back, each time after so many seconds of load. Then the two ledgers are compared.

@@ -49,7 +49,7 @@ std::optional<Found> place(int fd, int which) {
 Json to_json(const Handover::Program& p) {
   return {{"pid", p.pid},           {"fd", p.fd},           {"ready", p.ready},         {"draining", p.draining},
           {"confined", p.confined}, {"version", p.version}, {"log_round", p.log_round}, {"log_sent", p.log_sent},
-          {"badged", p.badged}};
+          {"badged", p.badged},     {"file", p.file}};
 }
 
 Handover::Program program_of(const Json& j) {
@@ -63,6 +63,7 @@ Handover::Program program_of(const Json& j) {
   p.log_round = j.at("log_round").get<unsigned>();
   p.log_sent = j.at("log_sent").get<std::vector<unsigned>>();
   p.badged = j.value("badged", false);
+  p.file = j.value("file", std::string());
   return p;
 }
 

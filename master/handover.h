@@ -39,14 +39,16 @@ inline constexpr const char* kMasterLock = "master";
 inline constexpr const char* kProgramsLock = "lock";
 inline constexpr const char* kState = "state";
 inline constexpr const char* kBoard = "board";
-inline constexpr const char* kLease = "lease";
+inline constexpr const char* kLease = "lease";  // a lock
+inline constexpr const char* kLeasePage = "leasepage";
 
 struct Handover {
   static constexpr unsigned kFormat = 1;
 
   struct Program {
     pid_t pid = -1;
-    std::string fd;  // master's end of the status socket
+    std::string fd;    // master's end of the status socket
+    std::string file;  // of an exclusive program its file; "": that is not held
     bool ready = false, draining = false;
     bool badged = false;  // it has badges (badge_maker.h)
     std::string confined, version;

@@ -33,6 +33,7 @@ Handover sample() {
                  .last_end = "pid 5 exit status 1",
                  .programs = {{.pid = 12,
                                .fd = "s4",
+                               .file = "f3",
                                .ready = true,
                                .draining = false,
                                .badged = true,
@@ -58,6 +59,7 @@ BOOST_AUTO_TEST_CASE(what_one_master_writes_the_next_one_reads) {
   BOOST_REQUIRE(read.has_value());
   BOOST_TEST(read->to_json() == sample().to_json());
   BOOST_TEST(read->services[0].programs[0].pid == 12);
+  BOOST_TEST(read->services[0].programs[0].file == "f3");
   BOOST_TEST(read->numbers.at("s4") == 9);
 }
 
@@ -73,6 +75,7 @@ BOOST_AUTO_TEST_CASE(the_state_of_the_last_release_is_read) {
   BOOST_TEST(read->sockets.at("[::]:25") == "l1");
   BOOST_TEST(read->services[0].programs[0].fd == "s3");
   BOOST_TEST(!read->services[0].programs[0].badged);
+  BOOST_TEST(read->services[0].programs[0].file == "");
   BOOST_TEST(read->badge_secret == "");
 }
 

@@ -17,42 +17,105 @@ using service::boot_now;
 
 // Nothing tells of the end of a lock on another host.
 constexpr milliseconds kLookAgain{250};
+constexpr milliseconds kWriteAgain{1000};
 
 /// standby_lease = file. The lock ends with this process, or when the server of the file system has given its host up.
+/// Nobody tells a host of that: so its holder writes into the file again and again, by the descriptor that has the
+/// lock, and has the queue for a bounded time from each write that was synced.
 class FileLease final : public Lease {
  public:
-  FileLease(async::Loop& loop, std::string path) : loop_(loop), path_(std::move(path)) {}
+  FileLease(async::Loop& loop, std::string path, std::string token, milliseconds time, service::LeasePage page)
+      : loop_(loop),
+        path_(std::move(path)),
+        token_(std::move(token)),
+        time_(time),
+        page_(std::in_place, std::move(page)) {}
 
   Task<void> acquire(Tell tell) override {
     for (;;) {
-      if (!fd_) fd_ = Fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-      struct flock whole{};
-      whole.l_type = F_WRLCK;
-      whole.l_whence = SEEK_SET;
-      if (fd_ && ::fcntl(fd_.get(), F_OFD_SETLK, &whole) == 0) co_return;
-      tell(fd_ ? "another host has the lock " + path_ : path_ + ": " + Error::from_errno(errno).message());
+      const auto asked = boot_now();
+      if (!lock()) {
+        tell(fd_ ? "another host has the lock " + path_ : path_ + ": " + Error::from_errno(errno).message());
+      } else if (const auto written = write_name(); !written) {
+        tell(written.error().message());
+        fd_.reset();
+      } else {
+        extend(asked);
+        co_return;
+      }
       (void)co_await loop_.sleep(kLookAgain);
     }
   }
   Task<Error> keep() override {
-    async::Event never(loop_);
-    (void)co_await never.wait();
-    co_return Error(LeaseError::lost);
+    for (;;) {
+      (void)co_await loop_.sleep(std::min(kWriteAgain, time_ / 4));
+      const auto asked = boot_now();
+      if (!page_->holds()) co_return lost("");
+      const auto name = read_name();
+      const auto written = name ? write_name() : Result<void>(fail(name.error()));
+      if (name && *name != token_) {
+        page_->hold_until(std::chrono::nanoseconds(0));
+        co_return Error(LeaseError::taken, printable(*name, 200));
+      }
+      // A file system that has lost the lock says so with EIO. What is written later than that is not written.
+      if (!written && written.error().is_errno(EIO)) co_return lost(written.error().message());
+      if (!page_->holds()) co_return lost(written ? path_ + " was written too late" : written.error().message());
+      if (written) extend(asked);  // else once more, while it holds
+    }
   }
   Task<void> release() override {
+    page_->hold_until(std::chrono::nanoseconds(0));
     fd_.reset();
     co_return;
   }
-  std::string token() const override { return "file"; }
+  int page() const override { return page_->fd(); }
+  std::string token() const override { return token_; }
   int held() const override { return fd_.get(); }
-  Result<void> resume(const std::string&, Fd page) override {
-    fd_ = std::move(page);
-    return {};
+  Result<void> resume(const std::string& token, Fd held, Fd page) override {
+    fd_ = std::move(held);
+    if (fd_) ::fcntl(fd_.get(), F_SETFD, FD_CLOEXEC);
+    PEN_TRY_ASSIGN(service::LeasePage former, service::LeasePage::open(std::move(page)));
+    token_ = token;
+    page_.emplace(std::move(former));  // qmgr looks at this one
+    if (page_->holds()) return {};
+    fd_.reset();
+    return fail(LeaseError::lost);
   }
 
  private:
+  // The file has one line of this length, so that a shorter name leaves nothing of a longer one.
+  static constexpr std::size_t kLine = 256;
+
+  bool lock() {
+    if (!fd_) fd_ = Fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    struct flock whole{};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    return fd_ && ::fcntl(fd_.get(), F_OFD_SETLK, &whole) == 0;
+  }
+  Result<void> write_name() const {
+    const std::string line = fmt::format("{:<{}}\n", token_, kLine - 1);
+    const ssize_t n = ::pwrite(fd_.get(), line.data(), line.size(), 0);
+    if (n < 0 || ::fdatasync(fd_.get()) != 0) return fail_errno(path_);
+    if (n != static_cast<ssize_t>(line.size())) return fail_errno(path_, ENOSPC);
+    return {};
+  }
+  Result<std::string> read_name() const {
+    std::string line(kLine, '\0');
+    const ssize_t n = ::pread(fd_.get(), line.data(), line.size(), 0);
+    if (n < 0) return fail_errno(path_);
+    return std::string(trim(std::string_view(line).substr(0, static_cast<std::size_t>(n))));
+  }
+  void extend(std::chrono::nanoseconds asked) const { page_->hold_until(asked + time_ * 9 / 10); }
+  Error lost(const std::string& why) const {
+    page_->hold_until(std::chrono::nanoseconds(0));
+    return Error(LeaseError::lost, why);
+  }
+
   async::Loop& loop_;
-  std::string path_;
+  std::string path_, token_;
+  milliseconds time_;
+  std::optional<service::LeasePage> page_;  // of a former master of this host, where there was one
   Fd fd_;
 };
 
@@ -73,11 +136,11 @@ constexpr const char* kGiveBack = "if redis.call('GET',KEYS[1])==ARGV[1] then re
 /// standby_lease = redis.
 class RedisLease final : public Lease {
  public:
-  RedisLease(async::Loop& loop, redis::ClientOptions options, std::string key, std::string host, milliseconds time,
+  RedisLease(async::Loop& loop, redis::ClientOptions options, std::string key, std::string token, milliseconds time,
              service::LeasePage page)
       : loop_(loop),
         key_(std::move(key)),
-        token_(printable(host, 100) + fmt::format("/{:016x}", secure_random_u64())),
+        token_(std::move(token)),
         time_(time),
         page_(std::in_place, std::move(page)),
         answered_(loop),
@@ -142,7 +205,7 @@ class RedisLease final : public Lease {
   }
   int page() const override { return page_->fd(); }
   std::string token() const override { return token_; }
-  Result<void> resume(const std::string& token, Fd page) override {
+  Result<void> resume(const std::string& token, Fd, Fd page) override {
     PEN_TRY_ASSIGN(service::LeasePage former, service::LeasePage::open(std::move(page)));
     token_ = token;
     page_.emplace(std::move(former));  // qmgr looks at this one
@@ -209,15 +272,17 @@ class RedisLease final : public Lease {
 Result<std::unique_ptr<Lease>> Lease::make(async::Loop& loop, const config::Config& config) {
   const config::Settings& s = config.settings();
   if (s.standby_lease == config::StandbyLease::none) return nullptr;
+  PEN_TRY_ASSIGN(service::LeasePage page, service::LeasePage::create());
+  std::string token = printable(s.standby_host_name, 100) + fmt::format("/{:016x}", secure_random_u64());
   if (s.standby_lease == config::StandbyLease::file)
-    return std::make_unique<FileLease>(loop, s.queue_directory + "/lease");
+    return std::make_unique<FileLease>(loop, s.queue_directory + "/lease", std::move(token), s.standby_lease_time,
+                                       std::move(page));
   PEN_TRY_ASSIGN(redis::ClientOptions options, redis::client_options(s));
   options.seed = secure_random_u64();
   // An answer that comes after the lease is of no use.
   options.timeout = std::min(options.timeout, s.standby_lease_time / 4);
-  PEN_TRY_ASSIGN(service::LeasePage page, service::LeasePage::create());
   return std::make_unique<RedisLease>(loop, std::move(options), s.destdb_redis_prefix + "lease:" + s.queue_directory,
-                                      s.standby_host_name, s.standby_lease_time, std::move(page));
+                                      std::move(token), s.standby_lease_time, std::move(page));
 }
 
 }  // namespace pen::master

@@ -6,10 +6,12 @@
 ///          Error why = co_await lease->keep();           // returns when the lease is lost
 ///          co_await lease->release();                    // at a stop: the next one need not wait
 /// Rules:   the time of a lease begins when it was asked for, and ends for this host a tenth before it does in redis.
+///          With a lock there is such a time too: nobody tells a host that its lock is gone, so it writes into the file
+///          again and again, and waits for the sync.
 ///          Where a former holder may still believe in its lease (redis has lost the key), the new one waits for as
 ///          long as that could hold.
 /// Owns:    its connection and its lock; page() is for qmgr.
-/// Thread:  the loop's.
+/// Thread:  the loop's. A file system that hangs holds it up; the memory for qmgr runs out meanwhile.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,13 +38,13 @@ class Lease {
   virtual async::Task<void> acquire(Tell tell) = 0;
   virtual async::Task<Error> keep() = 0;
   virtual async::Task<void> release() = 0;
-  /// Memory that says until when the lease holds; -1: it has no end.
-  virtual int page() const { return -1; }
-  /// For the next master of this host: what it was given, and the memory.
-  virtual std::string token() const { return {}; }
-  virtual Result<void> resume(const std::string& token, Fd page) = 0;
-  /// Descriptors that go along with the token.
-  virtual int held() const { return page(); }
+  /// Memory that says until when the lease holds.
+  virtual int page() const = 0;
+  /// For the next master of this host: what it was given, a lock, and the memory.
+  virtual std::string token() const = 0;
+  virtual Result<void> resume(const std::string& token, Fd held, Fd page) = 0;
+  /// A descriptor that has a lock; -1: there is none.
+  virtual int held() const { return -1; }
 };
 
 }  // namespace pen::master

@@ -20,8 +20,10 @@
 
 #include "lib/async/readiness.h"
 #include "lib/base/log.h"
+#include "lib/base/random.h"
 #include "lib/base/version.h"
 #include "lib/confine/apply.h"
+#include "lib/service/lease_place.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "lib/service/standby.h"
@@ -74,7 +76,12 @@ struct Master {
   Fd door;
   bool has_lease = false;
   std::string waits_for;
-  bool reload_wanted = false;  // after the upgrade
+  // A standby that is to become another version: how often it was not done, and why the last time.
+  bool asks_successor = false;
+  unsigned refusals = 0;
+  std::string refusal;
+  const std::string life = fmt::format("{:016x}", secure_random_u64());  // another after execve()
+  bool reload_wanted = false;                                            // after the upgrade
   bool manager_missed = false;
   async::Loop::TimerHandle watchdog;
   bool stopping = false;
@@ -223,7 +230,12 @@ async::Task<void> replace_programs(Master* m, milliseconds patience) {
 async::Task<void> answer_tools(Master* m) {
   async::Readiness door(m->loop, m->door.get());
   while (co_await door.readable()) {
-    const nlohmann::json text = {{"state", m->supervisor ? "active" : "standby"}, {"why", m->waits_for}};
+    const nlohmann::json text = {{"state", m->supervisor ? "active" : "standby"},
+                                 {"why", m->waits_for},
+                                 {"version", version()},
+                                 {"life", m->life},
+                                 {"refusals", m->refusals},
+                                 {"refusal", m->refusal}};
     service::answer_at_door(m->door.get(), text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   }
 }
@@ -235,6 +247,28 @@ void waits(Master& m, Command& command, const std::string& why) {
   log::info("standby: {}", why);
   report(command, "standby: " + why);
   told(m, m.manager.ready("standby: " + why));
+}
+
+/// A standby has nothing to hand over: it begins anew as the version that is installed now, if that one can run.
+async::Task<void> upgrade_standby(Master* m) {
+  if (m->stopping || std::exchange(m->asks_successor, true)) co_return;
+  const auto no = [m](const std::string& why) {
+    log::error("upgrade: {}; the standby waits as it did", why);
+    ++m->refusals;
+    m->refusal = why;
+    m->asks_successor = false;
+  };
+  auto config = config::load(m->directory);
+  if (!config) co_return no(config.error().message());
+  if (config->settings().standby_lease == config::StandbyLease::none) co_return no("standby_lease is none now");
+  const std::string file = service::program_directory(*config).path + "/master";
+  const auto answer = co_await master::ask_successor(m->loop, file, *config, master::Ask::begins_anew);
+  if (m->stopping) co_return;
+  if (!answer) co_return no("the new version cannot be used: " + answer.error().message());
+  if (m->has_lease) co_return no("the lease on the queue has come meanwhile");
+  log::info("upgrade: the standby becomes version {}", *answer);
+  std::fflush(nullptr);
+  co_return no(master::begin_anew(m->directory, m->manager.environment(), file).message());
 }
 
 async::Task<void> acquire_lease(Master* m, Command* command) {
@@ -249,6 +283,7 @@ async::Task<void> keep_lease(Master* m) {
   if (m->supervisor) {
     m->supervisor->abandon();
     co_await m->supervisor->cut();
+    m->supervisor->leave_nothing();  // the service manager's copy of a lock would keep it
   }
   if (m->stopping) {
     m->loop.stop();
@@ -262,6 +297,11 @@ async::Task<void> keep_lease(Master* m) {
 Result<void> take_lease(Master& m, Command& command, const config::Config& config, master::Inherited& inherited) {
   PEN_TRY_ASSIGN(m.lease, master::Lease::make(m.loop, config));
   if (!m.lease) return {};
+  const config::Settings& settings = config.settings();
+  if (settings.standby_lease == config::StandbyLease::file) {
+    const std::string doubt = service::doubt_of_lock(settings.queue_directory, settings.standby_lease_time);
+    if (!doubt.empty()) log::warning("{}", doubt);
+  }
   if (auto door = service::open_standby_door(m.directory)) {
     m.door = *std::move(door);
     m.loop.spawn("tools", answer_tools(&m));
@@ -269,11 +309,15 @@ Result<void> take_lease(Master& m, Command& command, const config::Config& confi
     log::warning("{}", door.error().message());
   }
   if (inherited.state && !inherited.state->lease.empty()) {
-    const auto resumed = m.lease->resume(inherited.state->lease, inherited.take_lock(master::kLease));
+    const auto resumed = m.lease->resume(inherited.state->lease, inherited.take_lock(master::kLease),
+                                         inherited.take_lock(master::kLeasePage));
     m.has_lease = resumed.has_value();
   }
   if (!m.has_lease) {
-    inherited.descriptors.clear();  // the ends of the status sockets: programs read it
+    // The ends of the status sockets: programs read it when the service manager's copies are gone as well.
+    for (const auto& [name, fd] : inherited.descriptors) m.keeper.forget(name);
+    for (const char* name : {master::kLease, master::kLeasePage}) m.keeper.forget(name);
+    inherited.descriptors.clear();
     inherited.state.reset();
     m.loop.spawn("lease", acquire_lease(&m, &command));
     while (!m.has_lease) m.loop.run_once(seconds(1));
@@ -330,9 +374,8 @@ void handle_signals(Master& m) {
   (void)m.loop.on_signal(SIGHUP, [&m](int) {
     if (m.supervisor && !m.stopping) reload(m);
   });
-  (void)m.loop.on_signal(SIGUSR1, [&m](int) {
-    if (m.supervisor) m.loop.spawn("upgrade", upgrade(&m));
-  });
+  (void)m.loop.on_signal(SIGUSR1,
+                         [&m](int) { m.loop.spawn("upgrade", m.supervisor ? upgrade(&m) : upgrade_standby(&m)); });
   (void)m.loop.on_signal(SIGUSR2, [&m](int) {
     if (m.supervisor) open_log_again(m);
   });

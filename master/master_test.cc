@@ -183,6 +183,12 @@ BOOST_AUTO_TEST_CASE(a_program_that_cannot_start_is_paced_and_harms_no_other) {
   BOOST_TEST(i.client("one").pid() > 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_reason_with_ready_in_it_is_no_readiness) {
+  Instance i("bad unix - n n 60 - testd fails already\n");
+  BOOST_TEST(i.start() ==
+             "started, but service bad/unix is waiting to restart: already: Input/output error: see the log");
+}
+
 BOOST_AUTO_TEST_CASE(a_reload_keeps_open_sessions_and_serves_new_ones_from_a_new_process) {
   Instance i(kOne);
   BOOST_TEST(i.start() == "ok");

@@ -144,15 +144,16 @@ std::string fault_of_programs(const config::Config& config) {
 
 }  // namespace
 
-async::Task<Result<std::string>> ask_successor(async::Loop& loop, std::string file, const config::Config& config) {
+async::Task<Result<std::string>> ask_successor(async::Loop& loop, std::string file, const config::Config& config,
+                                               Ask ask) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) co_return fail_errno("socketpair");
   Fd ours(pair[0]), theirs(pair[1]);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   service::Launch what;
   what.path = file;
-  what.words = {"-c",       config.directory(),           "--check-handover", std::to_string(Handover::kFormat),
-                "--speaks", std::to_string(ipc::kVersion)};
+  what.words = {"-c", config.directory(), "--check-handover", std::to_string(Handover::kFormat)};
+  if (ask == Ask::takes_over) what.words.insert(what.words.end(), {"--speaks", std::to_string(ipc::kVersion)});
   what.environment = service::program_environment(config.settings());
   what.output = theirs.get();
   auto started = service::launch(what);
@@ -184,10 +185,11 @@ int check_handover(const std::string& directory, unsigned format, unsigned speak
     std::fflush(stdout);
     return EX_CONFIG;
   };
-  if (format != Handover::kFormat)
+  const bool none_run = speaks == 0;
+  if (!none_run && format != Handover::kFormat)
     return no(fmt::format("version {} cannot take over: the running master hands over in format {}, it knows {}",
                           version(), format, Handover::kFormat));
-  if (speaks != ipc::kVersion)
+  if (!none_run && speaks != ipc::kVersion)
     return no(
         fmt::format("programs of version {} and the running ones do not understand each other (conversations of "
                     "version {} and {}): use \"penstock stop\" and \"penstock start\"",
@@ -219,8 +221,8 @@ Error give_back(int adopt, int former, const std::string& directory, const std::
   return Error::from_errno(run("", former, words_for(directory, adopt, former, why), environment), "execve");
 }
 
-Error begin_anew(const std::string& directory, const std::vector<std::string>& environment) {
-  return Error::from_errno(run("/proc/self/exe", -1, {"master", "-c", directory, "-f"}, environment), "execve");
+Error begin_anew(const std::string& directory, const std::vector<std::string>& environment, const std::string& file) {
+  return Error::from_errno(run(file, -1, {"master", "-c", directory, "-f"}, environment), "execve " + file);
 }
 
 void let_signals_in() {

@@ -17,11 +17,14 @@
 
 namespace pen::master {
 
-/// The version that would take over. Errors: its sentence, or that it says none within upgrade_program_timeout.
-async::Task<Result<std::string>> ask_successor(async::Loop& loop, std::string file, const config::Config& config);
+/// What the next version is asked about: the handover and the programs that run, or its own programs alone.
+enum class Ask { takes_over, begins_anew };
+/// The version that would follow. Errors: its sentence, or that it says none within upgrade_program_timeout.
+async::Task<Result<std::string>> ask_successor(async::Loop& loop, std::string file, const config::Config& config,
+                                               Ask what = Ask::takes_over);
 
 /// The other side: prints "ok VERSION", or a sentence. format: of the handover; speaks: the version of conversations
-/// that the running programs have. Returns the exit status.
+/// that the running programs have; 0: none run, and nothing is handed over. Returns the exit status.
 int check_handover(const std::string& directory, unsigned format, unsigned speaks);
 
 struct Succession {
@@ -36,8 +39,10 @@ Error succeed(const Succession& next, Handover state);
 /// The same for a state that nothing was taken of yet.
 Error give_back(int adopt, int former, const std::string& directory, const std::vector<std::string>& environment,
                 const std::string& why);
-/// The same program from its beginning, with nothing of what it has. Returns only why it failed.
-Error begin_anew(const std::string& directory, const std::vector<std::string>& environment);
+/// This program, or that of another file, from its beginning, with nothing of what this one has. Returns only why it
+/// failed.
+Error begin_anew(const std::string& directory, const std::vector<std::string>& environment,
+                 const std::string& file = "/proc/self/exe");
 void let_signals_in();
 
 struct Inherited {

@@ -23,11 +23,15 @@ struct Supervisor::Process {
   SteadyTime started;
   SteadyTime ready = kNever;
   bool draining = false;
-  bool candidate = false;         // it is to replace another, and is not ready
-  std::string name;               // of master's end of the status socket, for the keeper
-  std::string version;            // of the program: master's at that time
-  bool badged = false;            // it was given badges
-  Fd orphan;                      // the process, where it is no child of this master
+  bool candidate = false;  // it is to replace another, and is not ready
+  std::string name;        // of master's end of the status socket, for the keeper
+  std::string version;     // of the program: master's at that time
+  bool badged = false;     // it was given badges
+  Fd orphan;               // the process, where it is no child of this master
+  // Of an exclusive program its file, which an upgrade may have to come back to; master may not look for it in /proc
+  // under the packaged unit. And the file's name for the keeper.
+  Fd file;
+  std::string file_name;
   unsigned log_round = 0;         // the last one that it has taken
   std::deque<unsigned> log_sent;  // those that it has not answered yet
   std::string confined;           // what it said is in force
@@ -64,6 +68,8 @@ struct Supervisor::Service {
   // of the program that was replaced, for as long as that may be undone; then it is what starts
   Fd former_file;
   bool runs_former = false;
+  // Its program was replaced and shall show that it serves: it starts although nobody connects.
+  bool must_serve = false;
 
   Process* current() const {
     for (auto it = processes.rbegin(); it != processes.rend(); ++it) {

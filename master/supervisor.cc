@@ -134,6 +134,9 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
     }
     const bool old_one_lives = !s.processes.empty();
     if (s.plan.exclusive && old_one_lives) {
+      for (auto& p : s.processes) {
+        if (!p->kill_timer) bound_end(*p);  // the timer of a former master died with it
+      }
       set_state(s, State::replacing);
     } else {
       sleep_or_start(s);
@@ -166,13 +169,16 @@ void Supervisor::retire(Service& s) {
   if (!p) return;
   p->draining = true;
   if (s.plan.exclusive) {
-    // Its successor waits for it, but not for ever.
     p->signal(SIGTERM);
-    // Take the clock, not the turn's time: reading the configuration may have taken long (host names in master.cf).
-    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [p] { p->signal(SIGKILL); });
+    bound_end(*p);
   } else {
     p->status->write(service::kDrain);
   }
+}
+
+void Supervisor::bound_end(Process& p) {
+  // Take the clock, not the turn's time: reading the configuration may have taken long (host names in master.cf).
+  p.kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [&p] { p.signal(SIGKILL); });
 }
 
 std::vector<Fd> Supervisor::pages_to_read() const {
@@ -189,7 +195,7 @@ std::vector<Fd> Supervisor::pages_to_read() const {
 }
 
 void Supervisor::sleep_or_start(Service& s) {
-  if (s.plan.at_once) {
+  if (s.plan.at_once || s.must_serve) {
     start(s);
     return;
   }
@@ -247,6 +253,11 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
   what.path = program_directory_ + "/" + s.plan.program;
   // By way of this process: the name of the file leads to the new program.
   if (s.runs_former) what.file = fmt::format("/proc/{}/fd/{}", ::getpid(), s.former_file.get());
+  Fd file;
+  // To be read, although nobody does: a service manager takes no other descriptors of files.
+  if (s.plan.exclusive)
+    file = s.runs_former ? Fd(::fcntl(s.former_file.get(), F_DUPFD_CLOEXEC, 0))
+                         : Fd(::open(what.path.c_str(), O_RDONLY | O_CLOEXEC));
   what.sockets = sockets_.of(s.plan);
   service::Arguments arguments = s.plan.arguments;
   arguments.sockets = static_cast<int>(what.sockets.size());
@@ -274,6 +285,11 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
     return nullptr;
   }
   auto process = std::make_unique<Process>();
+  process->file = std::move(file);
+  if (process->file) {
+    process->file_name = keeper_.name('f');
+    keeper_.keep(process->file_name, process->file.get());
+  }
   process->pid = started->pid;
   process->started = loop_.now();
   process->log_round = log_round_;  // it opens the file itself, and finds the new one
@@ -299,15 +315,17 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
     auto word = co_await p->status->read_some(service::kMaxWord);
     if (!word) co_return;  // it dies: collect() gets the status
     self->note_words(*s, *p, *word);
+    // The reason of a failure may have any word in it.
+    const std::string_view words = word->substr(0, word->find(service::kFailed));
     // One packet a word; but the end of a read is not always that of a packet.
-    for (std::size_t at = word->find(service::kLogged); at != std::string_view::npos;
-         at = word->find(service::kLogged, at + 1)) {
+    for (std::size_t at = words.find(service::kLogged); at != std::string_view::npos;
+         at = words.find(service::kLogged, at + 1)) {
       if (p->log_sent.empty()) break;  // it answers what nobody asked
       p->log_round = p->log_sent.front();
       p->log_sent.pop_front();
       self->note_log_taken();
     }
-    if (!word->contains(service::kReady) || p->ready != kNever) continue;
+    if (!words.contains(service::kReady) || p->ready != kNever) continue;
     p->ready = self->loop_.now();
     s->why.clear();
     if (s->current() == p) {
@@ -328,9 +346,9 @@ void Supervisor::hear_last_words(Service& s, Process& p) {
 
 // The words may stand behind others in one read.
 void Supervisor::note_words(Service& s, Process& p, std::string_view words) {
-  if (words.starts_with(service::kFailed)) {  // its reason is in the log
-    s.why = printable(words.substr(service::kFailed.size()), service::kMaxWord);
-    return;
+  if (const auto at = words.find(service::kFailed); at != std::string_view::npos) {  // its reason is in the log
+    s.why = printable(words.substr(at + service::kFailed.size()), service::kMaxWord);
+    words = words.substr(0, at);
   }
   if (const auto at = words.find(service::kConfined); at != std::string_view::npos && p.ready == kNever) {
     const std::string_view rest = words.substr(at + service::kConfined.size());
@@ -356,8 +374,20 @@ void Supervisor::collect() {
       }
     }
   }
+  reap_strangers();
   std::erase_if(services_,
                 [this](const auto& s) { return !stopping_ && s->state == State::stopped && s->processes.empty(); });
+}
+
+void Supervisor::reap_strangers() {
+  if (::getpid() != 1 || upgrade_.under_way) return;  // the successor that is asked is waited for there
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    // One of ours that has just ended has a signal of its own under way.
+    if (std::ranges::any_of(services_, [&](const auto& s) { return s->of(info.si_pid) != nullptr; })) return;
+    ::waitpid(info.si_pid, nullptr, WNOHANG);
+  }
 }
 
 void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
@@ -365,6 +395,7 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   s.processes.erase(s.processes.begin() + static_cast<std::ptrdiff_t>(index));
   hear_last_words(s, *p);
   keeper_.forget(p->name);
+  if (p->file) keeper_.forget(p->file_name);
   const bool asked = p->draining || stopping_;
   const bool clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
   // How an orphan ended only its parent could say.

@@ -65,7 +65,7 @@ class Supervisor {
   /// that kept their old program, or do not serve. patience: for each program.
   async::Task<std::vector<std::string>> replace_programs(milliseconds patience);
 
-  /// Of the lease on the queue: for the next master, and its page (-1: none) for qmgr.
+  /// Of the lease on the queue: for the next master; held is a lock (-1: none), page is for qmgr as well.
   void hold_lease(std::string token, int held, int page);
   /// Kills every program; returns when none is left.
   async::Task<void> cut();
@@ -117,7 +117,12 @@ class Supervisor {
   async::Task<std::string> replace_one(Service* s, milliseconds patience);
   async::Task<std::string> replace_exclusive(Service* s, milliseconds patience);
   async::Task<bool> serves(Service* s, async::Until until);
+  /// As process 1, in a container: what others leave behind is a child of this process.
+  void reap_strangers();
   void save_state();
+  void settle_replacement(Service& s);
+  /// An exclusive program's successor waits for it, but not for ever.
+  void bound_end(Process& p);
   void sleep_or_start(Service& s);
   void retire(Service& s);
   void ended(Service& s, std::size_t process, int wait_status);

@@ -2,7 +2,7 @@
 //   pid       its process id            limit   its limit
 //   die       exits with status 3       hang    ignores the order to drain from now on
 //   violate   tells master of a forbidden system call, and ends as after one
-// The word "fails" in master.cf makes its start fail.
+// The word "fails" in master.cf makes its start fail, for the reason that follows it, if one does.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -51,7 +51,8 @@ int main(int argc, char** argv) {
   return service::run(argc, argv, {.name = "testd", .summary = "answers the tests of master"},
                       [](service::Context& context) -> Result<service::Hooks> {
                         const auto& words = context.arguments().rest;
-                        if (!words.empty() && words.front() == "fails") return fail_errno("told to", EIO);
+                        if (!words.empty() && words.front() == "fails")
+                          return fail_errno(words.back() == "fails" ? "told to" : words.back(), EIO);
                         auto* c = &context;
                         context.serve([c](async::Listener::Accepted a) { return session(c, std::move(a)); });
                         return service::Hooks{.drain = [c] { return drain(c); }};

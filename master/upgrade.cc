@@ -70,6 +70,7 @@ Handover Supervisor::handover(bool through_exec) {
   h.lease = lease_;
   if (badges_) h.badge_secret = badges_->secret();
   if (lease_held_ >= 0) h.numbers[kLease] = lease_held_;
+  if (lease_page_ >= 0) h.numbers[kLeasePage] = lease_page_;
   for (const auto& s : services_) {
     Handover::Service one{.label = s->plan.label,
                           .program = s->plan.program,
@@ -80,8 +81,10 @@ Handover Supervisor::handover(bool through_exec) {
                           .programs = {}};
     for (const auto& p : s->processes) {
       h.numbers[p->name] = p->status->fd();
+      if (p->file) h.numbers[p->file_name] = p->file.get();
       one.programs.push_back({.pid = p->pid,
                               .fd = p->name,
+                              .file = p->file_name,
                               .ready = p->ready != kNever,
                               .draining = p->draining,
                               .badged = p->badged,
@@ -140,13 +143,14 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     service->used = old.used;
     service->last_end = old.last_end;
     for (const Handover::Program& program : old.programs) {
-      Fd socket = taken(descriptors, program.fd);
+      Fd socket = taken(descriptors, program.fd), file = taken(descriptors, program.file);
       // In the same process some may be of one that died before it.
       const bool child = is_child(program.pid);
       Fd process = child ? Fd() : Fd(static_cast<int>(::syscall(SYS_pidfd_open, program.pid, 0)));
       // Looked at after the process was opened: the process with the open socket then has that number.
       if (!socket || (!child && (!process || !open_at_the_other_end(socket.get())))) {
         keeper_.forget(program.fd);
+        if (file) keeper_.forget(program.file);
         continue;
       }
       ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
@@ -157,6 +161,8 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
       p->draining = program.draining;
       p->badged = program.badged;
       p->name = program.fd;
+      p->file = std::move(file);
+      if (p->file) p->file_name = program.file;
       p->version = program.version;
       p->confined = program.confined;
       p->log_round = program.log_round;
@@ -168,6 +174,7 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     }
     services_.push_back(std::move(service));
   }
+  for (const auto& s : services_) settle_replacement(*s);  // the state that is saved then has all
   const auto badged = [](const auto& s) {
     return std::ranges::all_of(s->processes, [](auto& p) { return p->badged; });
   };
@@ -176,6 +183,24 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
         "programs of a version without badges go on: until a reload after their end, none is asked for one "
         "(docs/who-may-talk.md)");
   for (const auto& [name, fd] : descriptors) keeper_.forget(name);  // of a program that was being started, or ended
+}
+
+// Where a master died while it replaced a program there are two of the service: one stays.
+void Supervisor::settle_replacement(Service& s) {
+  // The order may have been no more than noted.
+  for (auto& p : s.processes) {
+    if (p->draining && !s.plan.exclusive) p->status->write(service::kDrain);
+  }
+  if (std::ranges::count_if(s.processes, [](const auto& p) { return !p->draining; }) < 2) return;
+  Process& fresh = *s.processes.back();
+  log::warning("service {}: a former master died while pid {} was to replace another {}: {}", s.plan.label, fresh.pid,
+               s.plan.program, fresh.ready == kNever ? "it ends, and the other one stays" : "it stays");
+  if (fresh.ready == kNever) {
+    fresh.candidate = true;
+    fresh.signal(SIGKILL);
+  } else {
+    promote(s, fresh);
+  }
 }
 
 Task<void> Supervisor::await_end(Supervisor* self, Service* s, Process* p) {
@@ -220,7 +245,8 @@ void Supervisor::hold_lease(std::string token, int held, int page) {
   lease_ = std::move(token);
   lease_held_ = held;
   lease_page_ = page;
-  keeper_.keep(kLease, held);
+  if (held >= 0) keeper_.keep(kLease, held);
+  keeper_.keep(kLeasePage, page);
 }
 
 Task<void> Supervisor::cut() {
@@ -239,7 +265,10 @@ Task<void> Supervisor::cut() {
 
 void Supervisor::abandon() {
   for (const auto& s : services_) {
-    for (const auto& p : s->processes) keeper_.forget(p->name);
+    for (const auto& p : s->processes) {
+      keeper_.forget(p->name);
+      if (p->file) keeper_.forget(p->file_name);
+    }
   }
   sockets_.close();
 }
@@ -248,6 +277,7 @@ void Supervisor::leave_nothing() {
   for (const auto& [label, name] : page_names_) keeper_.forget(name);
   for (const char* name : {kBoard, kState, kProgramsLock}) keeper_.forget(name);
   if (lease_held_ >= 0) keeper_.forget(kLease);
+  if (lease_page_ >= 0) keeper_.forget(kLeasePage);
 }
 
 Task<void> Supervisor::quiesce(async::Until until) {
@@ -284,6 +314,7 @@ void Supervisor::upgrade_ends(bool good, const std::string& line) {
   upgrade_.good = good;
   upgrade_.under_way = false;
   write_status();
+  reap_strangers();
 }
 
 Task<std::vector<std::string>> Supervisor::replace_programs(milliseconds patience) {
@@ -298,8 +329,10 @@ Task<std::vector<std::string>> Supervisor::replace_programs(milliseconds patienc
     const Process* old = s->current();
     if (!old || s->state == State::stopped) continue;  // the next one is a new one anyway
     const std::string was = old->version;
+    s->must_serve = s->plan.exclusive;
     const std::string why =
         s->plan.exclusive ? co_await replace_exclusive(s, patience) : co_await replace_one(s, patience);
+    s->must_serve = false;
     if (stopping_) break;
     if (why.empty()) {
       upgrade_step(fmt::format("{}: {} {} -> {}", label, s->plan.program, was, version()));
@@ -313,14 +346,17 @@ Task<std::vector<std::string>> Supervisor::replace_programs(milliseconds patienc
 
 void Supervisor::promote(Service& s, Process& fresh) {
   fresh.candidate = false;
+  std::vector<Process*> old;
   for (auto& p : s.processes) {
     if (p.get() == &fresh || p->draining) continue;
     p->draining = true;
-    p->status->write(service::kDrain);
+    old.push_back(p.get());
   }
   // The serving process is the last one.
   const auto it = std::ranges::find_if(s.processes, [&](const auto& p) { return p.get() == &fresh; });
   std::rotate(it, it + 1, s.processes.end());
+  save_state();  // a next master must not take the new one for one that is not ready when the old one has the order
+  for (Process* p : old) p->status->write(service::kDrain);
   set_state(s, State::serving);
 }
 
@@ -353,7 +389,8 @@ Task<bool> Supervisor::serves(Service* s, async::Until until) {
 
 Task<std::string> Supervisor::replace_exclusive(Service* s, milliseconds patience) {
   const Process* old = s->current();
-  Fd file(::open(fmt::format("/proc/{}/exe", old->pid).c_str(), O_PATH | O_CLOEXEC));
+  Fd file(old->file ? ::fcntl(old->file.get(), F_DUPFD_CLOEXEC, 0)
+                    : ::open(fmt::format("/proc/{}/exe", old->pid).c_str(), O_RDONLY | O_CLOEXEC));
   s->former_file.reset();
   s->runs_former = false;
   retire(*s);

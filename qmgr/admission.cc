@@ -52,6 +52,8 @@ std::unique_ptr<Active> Admission::read(queue_log::Stored&& stored) const {
     // Kept for a person to look at: neither lost nor tried for ever.
     log::error("{}: the stored message cannot be read; placed on hold", id);
     around_.must(around_.log.work().hold(id, as_it_is));
+  } else if (const auto layout = layout_of(m->envelope()); layout > PayloadLayout{}.layout) {
+    if (around_.options.note_layout) around_.options.note_layout(layout);  // a queue that was restored has no mark
   }
   return m;
 }

@@ -23,6 +23,7 @@
 #include "qmgr/delivery_limits.h"
 #include "qmgr/egress.h"
 #include "qmgr/guarded_storage.h"
+#include "qmgr/layout_mark.h"
 #include "qmgr/program.h"
 
 namespace {
@@ -315,6 +316,16 @@ std::size_t connection_bound() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, kLeast, kMost);
 }
 
+/// What is newer than the usual payload of a message is noted beside the queue, for versions that do not know it.
+void note_layouts(const std::string& directory, qmgr::ProgramOptions& program_options) {
+  const auto mark = std::make_shared<qmgr::LayoutMark>(directory);
+  const auto told = [](const Result<void>& done) {
+    if (!done) log::warning("an older version could not be warned of this queue: {}", done.error().message());
+  };
+  program_options.manager.note_layout = [mark, told](std::uint8_t layout) { told(mark->note(layout)); };
+  if (mark->layout() != 0) program_options.found_empty = [mark, told] { told(mark->forget()); };
+}
+
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   const auto& words = c.arguments().rest;
@@ -380,6 +391,7 @@ Result<service::Hooks> start(service::Context& c) {
                                   : destdb::DestDb::open(s.data_directory + "/destdb", now);
   if (!destinations) return fail(std::move(destinations).error());
   if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
+  if (!orders_only) note_layouts(s.queue_log_directory, program_options);
   auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(), spool->release(),
                                     *destinations->release());
   program->start();
@@ -405,7 +417,8 @@ int check_queue(const std::string& directory) {
     std::printf("%s\n", config.error().message().c_str());
     return EX_CONFIG;
   }
-  const auto read = queue_log::check_versions(config->settings().queue_log_directory);
+  auto read = queue_log::check_versions(config->settings().queue_log_directory);
+  if (read) read = qmgr::check_layouts(config->settings().queue_log_directory);
   if (!read) std::printf("%s\n", read.error().message().c_str());
   return read ? EX_OK : EX_DATAERR;
 }

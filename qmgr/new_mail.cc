@@ -100,6 +100,8 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     record_.payload = {};
     return refuse(Outcome::refused, "the envelope is too large");
   }
+  if (const auto layout = layout_of(envelope); layout > PayloadLayout{}.layout && around_.options.note_layout)
+    around_.options.note_layout(layout);
   const auto done = around_.log.append(record_);
   if (record_.payload.capacity() > kKeptBuffer) record_.payload = {};
   if (!done) {

@@ -97,6 +97,11 @@ void shorten(mail::DeliveryStatus& status, std::size_t words) {
   shorten(status.remote_mta, words);
 }
 
+std::uint8_t layout_of(const mail::Envelope& envelope) {
+  if (!envelope.tenant.empty()) return kLayoutTenant;
+  return envelope.verp.empty() ? PayloadLayout{}.layout : kLayoutVerp;
+}
+
 void write_payload(std::string& out, const mail::Envelope& envelope, const std::vector<Note>& notes, bool forced_expire,
                    std::uint64_t spool_file, std::uint64_t spool_offset, std::string_view inline_body,
                    const std::vector<Deaths>& deaths) {
@@ -104,12 +109,14 @@ void write_payload(std::string& out, const mail::Envelope& envelope, const std::
   const auto write = [&]<std::uint8_t layout>(As<layout> as) {
     encoder(PayloadLayout{.layout = layout}, as, notes, forced_expire, spool_file, spool_offset, inline_body, deaths);
   };
-  if (!envelope.tenant.empty())
-    write(As<kLayoutTenant>{envelope});
-  else if (!envelope.verp.empty())
-    write(As<kLayoutVerp>{envelope});
-  else
-    write(As<PayloadLayout{}.layout>{envelope});
+  switch (layout_of(envelope)) {
+    case kLayoutTenant:
+      return write(As<kLayoutTenant>{envelope});
+    case kLayoutVerp:
+      return write(As<kLayoutVerp>{envelope});
+    default:
+      write(As<PayloadLayout{}.layout>{envelope});
+  }
 }
 
 std::optional<StoredPayload> read_payload(std::string_view payload) {

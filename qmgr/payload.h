@@ -78,6 +78,9 @@ struct PayloadLayout {
 };
 inline constexpr std::uint8_t kLayoutVerp = 5;
 inline constexpr std::uint8_t kLayoutTenant = 6;
+inline constexpr std::uint8_t kNewestLayout = 6;  // that is read here; debian/rules looks for this line
+/// That of a message with this envelope.
+std::uint8_t layout_of(const mail::Envelope& envelope);
 /// Appends the payload: the layout, and everything in the order of StoredPayload, without copies.
 void write_payload(std::string& out, const mail::Envelope& envelope, const std::vector<Note>& notes, bool forced_expire,
                    std::uint64_t spool_file, std::uint64_t spool_offset, std::string_view inline_body,

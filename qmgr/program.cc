@@ -214,6 +214,7 @@ async::Task<void> Program::recover() {
   torn_told_ = r.torn_bytes;
   if (!options_.orders_only) {
     loop_.spawn("orphans", find_orphans());
+    if (options_.found_empty) loop_.spawn("mail", look_for_mail());
     loop_.spawn("hold log", keep_hold_log_short());
   }
   settle_soon();
@@ -410,6 +411,19 @@ void warn_of_orphans(const OrphanPass& pass) {
                  why, kWaste, queue_id);
 }
 }  // namespace
+
+async::Task<void> Program::look_for_mail() {
+  constexpr std::size_t kSlice = 50;
+  const auto scan = log_.scan(queue_log::InTransit::shown);
+  while (!scan->done()) {
+    const SteadyTime began = loop_.clock().now();
+    const auto some = scan->step(kSlice);
+    if (!some || !some->empty()) co_return;
+    writer_.kick();
+    co_await make_way(began);
+  }
+  options_.found_empty();
+}
 
 async::Task<void> Program::find_orphans() {
   // Nothing waits for this: so a deep queue is read in small slices that leave most of the time to the mail.

@@ -62,6 +62,8 @@ struct ProgramOptions {
   /// One tool is served while the mail system is down: no other program is asked or hears anything, nothing is
   /// scheduled, no mail is taken. With manager.active_messages = 0, so that no message is taken into work.
   bool orders_only = false;
+  /// Called when the queue holds nothing after a start; nullptr: that is not looked for.
+  std::function<void()> found_empty;
 };
 
 class Program final : public Ports {
@@ -117,6 +119,7 @@ class Program final : public Ports {
   void give_memory_back();
   async::Task<void> keep_flushing();
   async::Task<void> find_orphans();
+  async::Task<void> look_for_mail();
   /// See QueueLog::compact_held().
   async::Task<void> keep_hold_log_short();
   /// After a slice of work that nothing waits for: leaves nine tenths of the time to the mail.

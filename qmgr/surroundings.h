@@ -62,6 +62,8 @@ struct ManagerOptions {
   std::function<std::uint64_t()> new_permit = secure_random_u64;
   /// From where mail is sent; nullptr: there are no sources.
   std::shared_ptr<Egress> egress = nullptr;
+  /// Before the log gets a message whose layout is newer than the usual one (layout_mark.h).
+  std::function<void(std::uint8_t layout)> note_layout = {};
 };
 
 /// What the manager asks of the edges. Calls never wait and never call back into the manager.

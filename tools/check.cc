@@ -28,6 +28,7 @@
 #include "lib/map/match_list.h"
 #include "lib/redis/server.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/service/lease_place.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
 #include "lib/shaping/rate.h"
@@ -350,6 +351,12 @@ std::vector<std::string> source_faults(const config::Settings& s) {
   return egress::read_setup(s, egress::read_sources_file(s), tables).faults;
 }
 
+void check_lease(const config::Settings& s, Report& report) {
+  if (s.standby_lease != config::StandbyLease::file) return;
+  if (const std::string doubt = service::doubt_of_lock(s.queue_directory, s.standby_lease_time); !doubt.empty())
+    report.add(Severity::warning, doubt);
+}
+
 void check_sources(const config::Settings& s, Report& report) {
   for (const auto& fault : source_faults(s)) report.add(Severity::error, fault);
   const auto [setup, faults] = egress::read_setup(s, egress::read_sources_file(s));
@@ -451,6 +458,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
   check_sources(s, report);
+  check_lease(s, report);
   check_shaping(s, report);
   check_tables(*config, report);
   for (const auto& problem : socket_problems(*config)) report.add(problem);

@@ -135,13 +135,14 @@ std::optional<int> print_standby(const config::Config& config, bool json) {
   const auto standby = waiting_standby(config);
   if (!standby) return {};
   const auto read = nlohmann::ordered_json::parse(standby->text, nullptr, false);
-  const std::string why = printable(read.value("why", ""), 500);
+  const std::string why = printable(read.value("why", ""), 500), now = printable(read.value("version", ""), 100);
   if (json)
-    print(nlohmann::ordered_json{{"running", true}, {"standby", true}, {"master", standby->process.pid()}, {"why", why}}
+    print(nlohmann::ordered_json{
+              {"running", true}, {"standby", true}, {"master", standby->process.pid()}, {"version", now}, {"why", why}}
               .dump(2) +
           "\n");
   else
-    print(line("the mail system waits as a standby: master pid {}: {}", standby->process.pid(), why));
+    print(line("the mail system waits as a standby: master pid {}, version {}: {}", standby->process.pid(), now, why));
   return EX_OK;
 }
 

@@ -17,7 +17,9 @@
 #include "lib/base/file_lock.h"
 #include "lib/base/text.h"
 #include "lib/service/lock.h"
+#include "lib/service/standby.h"
 #include "tools/instance_control.h"
+#include "tools/instance_status.h"
 #include "tools/output.h"
 
 namespace pen::tools {
@@ -68,10 +70,57 @@ std::optional<Progress> follow(const service::Process& master, const Fd& changes
   }
 }
 
+// Nothing tells of an answer that has changed.
+constexpr milliseconds kLookAgain{100};
+
+/// What a master that waits for the lease says of itself.
+struct Waiting {
+  bool active = false;
+  std::string life, version, refusal;  // another life: it has begun anew
+  unsigned refusals = 0;
+};
+std::optional<Waiting> read_waiting(const service::Standby& standby) {
+  const auto read = nlohmann::json::parse(standby.text, nullptr, false);
+  if (!read.is_object()) return {};
+  return Waiting{.active = read.value("state", "") == "active",
+                 .life = read.value("life", ""),
+                 .version = read.value("version", ""),
+                 .refusal = read.value("refusal", ""),
+                 .refusals = read.value("refusals", 0U)};
+}
+
+/// A master that waits becomes the new file at the signal; it runs no programs.
+int upgrade_standby(const config::Config& config) {
+  const auto standby = service::running_standby(config.directory());
+  const auto before = standby ? read_waiting(*standby) : std::nullopt;
+  if (!before) return fail_with(EX_TEMPFAIL, "the standby does not answer");
+  if (before->life.empty())
+    return fail_with(EX_UNAVAILABLE,
+                     "the standby that waits is too old to become another version: use \"penstock stop\" and "
+                     "\"penstock start\"");
+  if (auto sent = standby->process.signal(SIGUSR1); !sent) return fail_with(EX_NOPERM, sent.error().message());
+  const auto end = std::chrono::steady_clock::now() + config.settings().upgrade_program_timeout + seconds(10);
+  while (std::chrono::steady_clock::now() < end) {
+    if (standby->process.gone_within(kLookAgain)) return fail_with(EX_SOFTWARE, "master died: see the log");
+    const auto answer = service::running_standby(config.directory());  // none while it begins anew
+    const auto now = answer ? read_waiting(*answer) : std::nullopt;
+    if (!now) continue;
+    if (now->life != before->life) {
+      print("done: the standby is version " + printable(now->version) + "\n");
+      return EX_OK;
+    }
+    if (now->refusals != before->refusals)
+      return fail_with(EX_CONFIG, printable(now->refusal) + "; the standby waits as it did");
+    if (now->active) return fail_with(EX_TEMPFAIL, "the standby has taken over meanwhile: ask again");
+  }
+  return fail_with(EX_TEMPFAIL, "the upgrade takes longer: see \"penstock status\" and the log");
+}
+
 }  // namespace
 
 int upgrade(const config::Config& config) {
   const config::Settings& settings = config.settings();
+  if (waits_as_standby(config)) return upgrade_standby(config);
   const std::string state = service::state_directory(settings);
   const auto master = own_master(config);
   if (!master) return cannot_tell(master.error());

@@ -1,6 +1,7 @@
 """The running mail system becomes another version: nothing refused, broken, lost or doubled; and what keeps it from it.
 
-PEN_UPGRADES=20: so many upgrades under load, over 200 connections.
+PEN_UPGRADES=20: so many upgrades under load, over 200 connections. PEN_DEATHS=20: so many deaths of master in the same
+load.
 """
 import os
 import re
@@ -16,6 +17,7 @@ from tools import Load, Sink, compare, missing_tools
 
 NEXT = os.path.join(os.path.dirname(LIBEXEC), "next", "master")
 UPGRADES = int(os.environ.get("PEN_UPGRADES", "3"))
+DEATHS = int(os.environ.get("PEN_DEATHS", "5"))
 
 
 def version_of(master):
@@ -192,6 +194,36 @@ esac
 """)
             self.refused(mx, "the queue: segment-00000001 was written by version 2")
 
+    def test_messages_that_the_new_version_does_not_read(self):
+        with Instance({"smtpd_authorized_verp_clients": "127.0.0.1", "local_transport": "discard:",
+                       "defer_transports": "discard"}) as mx:
+            mark = mx.path("spool", "log", "payload-layout")
+            send(mx.port, "ada@sender.example", ["ben@local.test.example"], mail())
+            mx.wait_log("status=deferred")
+            self.assertFalse(os.path.exists(mark))
+            with Client(mx.port) as client:
+                client.send("ada@sender.example", ["ben@local.test.example"], mail(), mail="XVERP")
+            with open(mark) as file:
+                self.assertEqual(file.read(), "layout 5\n")
+            # Of a version that is newer still.
+            with open(mark, "w") as file:
+                file.write("layout 99\n")
+            mx.set(daemon_directory=self.next)
+            self.refused(mx, "the queue: messages in .* may have layout 99, and this version reads up to 6")
+            # Not while there is mail; and then the next start finds that there is none.
+            mx.set(daemon_directory=LIBEXEC)
+            for gone in (False, True):
+                if gone:
+                    mx.tool("pensuper", "-d", "ALL", check=True)
+                    mx.wait_empty_queue()
+                mx.stop()
+                mx.start()
+                eventually(lambda: mx.log().count("queue recovered") == 2 + gone, "recovered")
+                if gone:
+                    eventually(lambda: not os.path.exists(mark), lambda: "the mark is gone\n" + mx.log())
+                else:
+                    self.assertTrue(os.path.exists(mark))
+
     def test_a_new_master_that_does_not_answer(self):
         with Instance({"upgrade_program_timeout": "1s"}) as mx:
             folder = self.another()
@@ -233,8 +265,12 @@ exit
 class Kept(Versions):
     """A program of the new version does not come to serve: the old one stays."""
 
-    def stays(self, program):
-        with Instance({"upgrade_program_timeout": "2s", "stop_drain_time": "1s", "local_transport": "discard:"}) as mx:
+    def stays(self, program, front=()):
+        """front: what the mail system is started by."""
+        with Instance({"upgrade_program_timeout": "2s", "stop_drain_time": "1s", "local_transport": "discard:"},
+                      start=False) as mx:
+            subprocess.run([*front, os.path.join(BIN, "penstock"), "-c", mx.etc, "start"], check=True, timeout=60,
+                           capture_output=True)
             folder = self.another()
             mx.set(daemon_directory=folder)
             os.rename(os.path.join(folder, program), os.path.join(folder, program + ".real"))
@@ -263,8 +299,24 @@ exec sleep 1000
     def test_a_server(self):
         self.stays("smtpd")
 
+    def test_a_service_that_nobody_asks_is_replaced_too(self):
+        """verify runs because it was asked once. It is alone in its service, and nobody connects after the old one."""
+        with Instance({"local_transport": "discard:"}) as mx:
+            mx.tool("penverify", "check", "ben@local.test.example")
+            before = self.service(mx, "verify")
+            self.assertEqual(before["state"], "serving", before)
+            mx.set(daemon_directory=self.next)
+            done = self.upgrade(mx)
+            self.assertIn(f"verify {self.version} -> {self.next_version}", done.stdout)
+            now = self.service(mx, "verify")
+            self.assertEqual((now["version"], now["state"]), (self.next_version, "serving"))
+
     def test_the_queue_manager(self):
         self.stays("qmgr")
+
+    @unittest.skipUnless(os.geteuid() == 0, "other users have no such right to give up")
+    def test_the_queue_manager_where_master_may_not_look_at_programs(self):
+        self.stays("qmgr", ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-all"])  # as under the packaged unit
 
 
 class Reload(Suite):
@@ -397,6 +449,36 @@ class Death(Versions):
             store.start()
             self.assertTrue(answers(mx.port))
 
+    def test_a_death_in_the_middle_of_an_upgrade_leaves_one_program(self):
+        with Instance({"local_transport": "discard:"}, start=False) as mx, Store(mx) as store:
+            store.start()
+            eventually(lambda: len(self.pids(mx)) > 3, "services run")
+            before = self.service(mx, "smtpd")["pid"]
+            folder, begun = self.another(), os.path.join(self.folder(), "begun")
+            self.spoil(folder, "smtpd", f"""
+[ "$1" != --version ] || {{ echo smtpd {self.next_version}; exit; }}
+echo $$ >{begun}.new && mv {begun}.new {begun}
+exec sleep 1000
+""")
+            mx.set(daemon_directory=folder)
+            upgrade = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "upgrade"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            eventually(lambda: os.path.exists(begun), lambda: "the new smtpd begins\n" + mx.log())
+            with open(begun) as file:
+                fresh = int(file.read())
+            mx.tool("penstock", "health")  # the state that the next master finds has both
+            store.kill_master()
+            upgrade.wait(60)
+            mx.set(daemon_directory=LIBEXEC)
+            store.start()
+            eventually(lambda: not self.lives(fresh), lambda: "the new one ends\n" + mx.log())
+            self.assertEqual(self.service(mx, "smtpd")["pid"], before)
+            self.assertTrue(answers(mx.port))
+            self.assertTrue(self.lives(before))
+            # What is left of it does not serve on after a reload.
+            mx.reload()
+            eventually(lambda: not self.lives(before), lambda: "the old one ends\n" + mx.log())
+
     def lives(self, pid):
         try:
             with open(f"/proc/{pid}/stat") as file:
@@ -404,27 +486,44 @@ class Death(Versions):
         except OSError:
             return False
 
+    def sends_more(self, mx, count):
+        with open(mx.path("log", "mail.log")) as log:
+            log.seek(0, os.SEEK_END)
+            sent = 0
+
+            def enough():
+                nonlocal sent
+                sent += log.read().count("status=sent")
+                return sent >= count
+            eventually(enough, lambda: f"{count} messages are sent", 120)
+
     def test_deaths_under_load(self):
         if missing_tools():
             self.skipTest(missing_tools())
-        with Sink() as sink, Instance(relay_to(sink), start=False) as mx, Store(mx) as store:
+        certificate = Authority(self.folder()).issue("mx.test.example")
+        connections, rate = ("200", os.environ.get("PEN_RATE", "2000")) if DEATHS > 5 else ("20", "300")
+        with Sink() as sink, Instance({**relay_to(sink), "smtpd_tls_security_level": "may",
+                                       "smtpd_tls_cert_file": certificate.pem, "smtpd_tls_key_file": certificate.key,
+                                       "smtpd_client_connection_count_limit": "0"}, start=False) as mx, \
+                Store(mx) as store:
             store.start()
-            with Load(mx.port, "-n", "10000000", "-c", "20", "-m", "100", "--rate", "300", "--domain", "rcpt.example",
-                      "--from", "ada@sender.example", "--retries", "0", "--limit", "600") as load:
+            with Load(mx.port, "-n", "10000000", "-c", connections, "-m", "100", "--rate", rate, "--tls", "--domain",
+                      "rcpt.example", "--from", "ada@sender.example", "--retries", "0", "--limit", "3000") as load:
                 mx.wait_log("status=sent")  # every program that it takes is there
-                for _ in range(5):
-                    sent = mx.log().count("status=sent")
+                for _ in range(DEATHS):
                     store.kill_master()
-                    eventually(lambda: mx.log().count("status=sent") > sent, "mail goes on without master")
+                    self.sends_more(mx, 1000 if DEATHS > 5 else 1)  # without master
                     store.start()
-                status, figures = load.stop()
-                self.assertEqual((status, figures["refused"], figures["in_doubt"], figures["connect_failures"]),
-                                 (0, 0, 0, 0), figures)
-                mx.wait_empty_queue()
+                status, figures = load.stop(600)
+                self.assertEqual(
+                    (status, *(figures[k] for k in ("refused", "in_doubt", "given_up", "unanswered",
+                                                    "connect_failures"))), (0, 0, 0, 0, 0, 0), figures)
+                mx.wait_empty_queue(300)
                 counts = sink.stop()
                 same, found = compare(load, sink)
                 self.assertTrue(same, found)
                 self.assertEqual((counts["messages"], counts["duplicates"]), (figures["taken"], 0))
+                print(f"{DEATHS} deaths of master, {figures['taken']} messages, {figures['per_s']}/s", flush=True)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Image:
                         shutil.copy(name, self.debian.path(target.strip("/")))
             elif word == "RUN":
                 # publicsuffix is a download; the rest of what is installed is in the root already.
-                self.debian.run(text.replace(" publicsuffix", ""))
+                self.debian.run(re.sub(r"^apt-get -q update &&", "", text.replace(" publicsuffix", "")))
             elif word == "VOLUME":
                 self.volumes = json.loads(text)
             elif word == "ENTRYPOINT":

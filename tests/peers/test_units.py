@@ -43,6 +43,11 @@ class Units(Suite):
             self.assertEqual((unit, done.returncode, done.stderr), (unit, 0, ""), done.stdout)
             self.assertIn("Overall exposure level", done.stdout)
 
+    def test_programs_outlive_master_under_each(self):
+        for unit in UNITS:
+            self.assertEqual((unit, *lines(unit, "KillMode")), (unit, "process"))
+            self.assertEqual((unit, *lines(unit, "FileDescriptorStoreMax")), (unit, "1024"))
+
     def test_the_profile_for_apparmor_is_read(self):
         done = subprocess.run(["apparmor_parser", "--skip-kernel-load", "--skip-cache", os.path.join(
             TOP, "debian", "apparmor", "usr.libexec.penstock.master")], capture_output=True, text=True)
