@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/config/transport_use.h"
 #include "lib/mailbox/command_account.h"
+#include "lib/mailbox/start_helper.h"
 #include "lib/service/setup.h"
 #include "pipe/options.h"
 #include "spawn/options.h"
