@@ -14,8 +14,7 @@ namespace pen::tools {
 /// and line.
 /// passed_over: of a line of a table that cannot be read and is passed over: check finds an error, for somebody wrote
 /// it to act; a start only warns, for the table has served without it.
-config::Problems table_problems(const config::Config& config,
-                                config::Severity passed_over = config::Severity::warning);
+config::Problems table_problems(const config::Config& config, config::Severity passed_over = config::Severity::warning);
 
 /// The problems of session_classes only: entries that cannot be read, in main.cf or by -o; a missing anvil.
 config::Problems class_problems(const config::Config& config);

@@ -376,7 +376,7 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
                                     : " is for hosts in DNS");
     return d;
   }
-  // As in Postfix an entry without names to match is none of a policy that is enforced.
+  // As in Postfix: a policy that is enforced has names to match in its entry.
   const bool by_sts = options_.sts_patterns && entry.match && iequals(entry.published, "sts") && !entry.sts.mx.empty();
   if (by_sts && !entry.sts.names_host(host)) {
     d.problem = "host " + host + " is not one that the MTA-STS policy names (" + d.rule + ")";

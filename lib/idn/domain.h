@@ -25,8 +25,9 @@ bool same_domain(std::string_view a, std::string_view b);
 bool within_domain(std::string_view domain, std::string_view parent);
 /// One mailbox for a table: local parts by equal(), domains by same_domain(). Either may lack a domain.
 bool same_address(std::string_view a, std::string_view b);
-/// One text for all forms of a mailbox, for what is counted and remembered of it: the local part folded, the domain with
-/// A-labels. The domain may begin with a dot; where there is no domain all is taken for one, as in "example.org" and "*".
+/// One text for all forms of a mailbox, for what is counted and remembered of it: the local part folded, the domain
+/// with A-labels. The domain may begin with a dot; where there is no domain all is taken for one, as in "example.org"
+/// and "*".
 std::string address_key(std::string_view address);
 /// How else the domain of a key can be written: of "user@domain", "domain", ".domain", "[domain]" and "[domain]:port".
 /// At most two; none for most keys.
