@@ -129,7 +129,13 @@ void Jobs::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
     return;
   }
   if (closed.out_of_step) around_.scheduler.out_of_step(closed.connection);
-  around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+  const std::string source = around_.scheduler.source_of(closed.connection);
+  const auto block =
+      around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+  if (!block || !around_.options.egress) return;
+  const WallTime now = around_.now();
+  around_.options.egress->block(source, Egress::group_of(block->provider, block->nexthop), now, now + block->time,
+                                closed.status.text);
 }
 
 void Jobs::survived_death(JobNumber job) {

@@ -6,8 +6,16 @@
 namespace pen::qmgr::scheduler {
 
 bool Model::pass_gates(Job& j) {
-  if (!shaping.on() || j.passed != 0) return true;
-  const bool had_turn = std::exchange(j.had_turn, false);
+  if (!shaping.on()) return true;
+  bool had_turn = std::exchange(j.had_turn, false);
+  if (j.passed != 0) {
+    bool rests = false;
+    shaping.each_gate(j, [&](const Gate& g, std::uint8_t) { rests = rests || g.held_until > clock.now; });
+    if (!rests) return true;
+    // A complaint came after it had passed: another host of the same receiver would only hear it again.
+    leave_gates(j);
+    had_turn = true;
+  }
   shaping.judge(j);
   shaping.listen(j);
   Gate* closed = nullptr;
@@ -125,19 +133,32 @@ void Model::open_gates() {
   }
 }
 
-void Model::complained_at_close(Connection& c, const mail::DeliveryStatus& status) {
+Model::EndComplaint Model::complained_at_close(const Connection& c, bool was_opened,
+                                               const mail::DeliveryStatus& status) {
   const Job* j = nullptr;
   if (!c.handed.empty())
     j = c.handed.front();
   else if (const ConnectionShare* share = c.round.front(); share != nullptr)
     j = share->waiting.front();
-  if (j != nullptr) {
-    (void)shaping.complained(*j->route->cluster, *c.destination, j->message->sender, Shaping::source_of(*j), {}, status,
-                             ceilings);
-  } else if (c.last_cluster != nullptr) {
-    (void)shaping.complained(*c.last_cluster, *c.destination, nullptr, Shaping::source_of(*c.last_cluster), {}, status,
-                             ceilings);
-  }
+  // Its job may have gone to another connection: then it is of the mail that waits for the host.
+  const Member* const waits = c.destination->hungry.front();
+  const Cluster* const cluster = j != nullptr                ? j->route->cluster
+                                 : c.last_cluster != nullptr ? c.last_cluster
+                                 : waits != nullptr          ? waits->cluster
+                                                             : nullptr;
+  if (cluster == nullptr) return {};
+  // A host that refuses to talk has not heard of a sender.
+  Sender* const sender = j != nullptr && was_opened ? j->message->sender : nullptr;
+  const std::string_view source = Shaping::source_of(*cluster);
+  const auto verdict = shaping.complained(*cluster, *c.destination, sender, source, {}, status, ceilings);
+  EndComplaint out;
+  if (!verdict) return out;
+  out.rests = verdict->rests;
+  if (verdict->blocked.count() == 0 || source.empty()) return out;
+  SourceBlock block{{}, j != nullptr ? j->route->nexthop : std::string(), verdict->blocked};
+  if (cluster->group->provider != nullptr) block.provider = cluster->group->name;
+  if (!block.provider.empty() || j != nullptr) out.block = std::move(block);
+  return out;
 }
 
 }  // namespace pen::qmgr::scheduler

@@ -265,9 +265,10 @@ class Scheduler {
   void opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   /// Also for a connection that could not be opened. Jobs in `unstarted` are scheduled again at
   /// once and without penalty (alone: see isolate()); other jobs in hand are deferred with the
-  /// status.
-  void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
-              const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  /// status. If the peer's words block the connection's source, what waits to be sent from it is routed again; the
+  /// block is returned.
+  std::optional<SourceBlock> closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
+                                    const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
   /// Its peer broke under pipelining: for some time it gets one command at a time. Call before closed().
   void out_of_step(ConnectionNumber connection);
   /// The lease that a connection asked for was given.

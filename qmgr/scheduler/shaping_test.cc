@@ -43,6 +43,7 @@ class Receivers {
   TransportLimits limits;
   Options options;
   Answer answer = [](auto&&...) { return std::string(); };
+  std::string refuses_to_talk;  // each connection, with these words
   std::uint32_t connections_borne = 1'000'000;
   std::vector<std::string> hosts{"mx1.big.example", "mx2.big.example"};
   ClusterTable table;
@@ -190,11 +191,16 @@ class Receivers {
     const bool refused = count > connections_borne;
     if (!refused) most_connections = std::max(most_connections, count);
     at(now_ + milliseconds(50), [this, number = a.connection, refused] {
-      if (!refused) return core().opened(number, {});
+      const std::string words = refused ? "421 4.7.0 too large a number of connections" : refuses_to_talk;
+      if (words.empty()) {
+        core().opened(number, {});
+        return;
+      }
       connections_.erase(number);
       ++refusals;
-      core().closed(number, false, ipc::delivery::Trouble::peer_421,
-                    said("421 4.7.0 too large a number of connections", mail::Action::deferred), {});
+      const auto trouble =
+          words[0] == '5' ? ipc::delivery::Trouble::greeting_5xx : ipc::delivery::Trouble::greeting_4xx;
+      core().closed(number, false, trouble, said(words, mail::Action::deferred), {});
     });
   }
   static mail::DeliveryStatus said(const std::string& words, mail::Action action) {
@@ -410,6 +416,53 @@ BOOST_AUTO_TEST_CASE(a_block_has_mail_wait_that_else_would_go_back) {
   BOOST_TEST(world.delivered["a.example"] == 50U);
   BOOST_TEST(world.delivered["b.example"] == 1U);
   BOOST_TEST(world.limit_of("big") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_to_talk_is_taken_as_one_of_a_message) {
+  const struct {
+    const char *words, *told;
+    seconds rest;
+  } cases[] = {
+      {kTooMuch, "shaping: big rests for 300 s, then gets 1/m: rule big-rate", seconds(300)},
+      {"550 5.7.1 not from there (S3150)", "warning: shaping: big takes nothing: its mail waits for 3600 s",
+       minutes(60)},
+  };
+  for (const bool limited : {false, true}) {
+    for (const auto& c : cases) {
+      Receivers world(Mode::yes);
+      if (limited)  // then jobs have passed its gate when the complaint comes
+        world.shaping.limit = [](const std::string& name) {
+          return ShapingOptions::Limit{.rate =
+                                           name == "provider:big" ? shaping::Rate::per_second(20) : shaping::Rate{}};
+        };
+      world.limits.destination_concurrency = 1;
+      world.refuses_to_talk = c.words;
+      world.offer("a.example", 20, 1);
+      world.run(seconds(60));
+      BOOST_TEST(world.told(c.told), c.words);
+      BOOST_TEST(world.news.size() == 1U);
+      // The other host is not asked, unless it was at the same time.
+      BOOST_TEST(world.refusals <= 2U, c.words << ": " << world.refusals);
+      BOOST_TEST(world.rests("big").count() >= c.rest.count() - 61);
+      world.offer("b.example", 1, 2);
+      world.run(seconds(1));
+      BOOST_TEST(world.put_off["b.example"] + world.refusals <= 3U);
+      world.refuses_to_talk.clear();
+      world.run(c.rest - seconds(70));
+      BOOST_TEST(world.delivered.empty(), c.words);
+      world.run(std::chrono::hours(4));
+      BOOST_TEST(world.delivered["a.example"] == 20U, c.words << ": " << world.delivered["a.example"]);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_refuses_to_talk_complains_of_no_sender) {
+  Receivers world(Mode::yes);
+  world.refuses_to_talk = kTooMuchOfDomain;
+  world.offer("a.example", 1, 1);
+  world.run(seconds(10));
+  BOOST_TEST(world.news.empty());
+  BOOST_TEST(world.limit_of("big", "a.example") == "none");
 }
 
 BOOST_AUTO_TEST_CASE(other_hosts_do_not_wait_for_a_provider) {

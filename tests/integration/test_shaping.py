@@ -126,6 +126,33 @@ class Shaping(Suite):
                     self.assertNotIn("status=bounced", mx.log())
                     self.assertEqual(len(mx.queue()), 2)
 
+    def test_a_host_that_refuses_to_talk_speaks_for_its_provider(self):
+        port = free_port()
+        deferred = "421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints - 4.16.55.1"
+        listed = "553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in a list"
+        hosts = [f"mta{i}.am0.yahoodns.net" for i in (5, 6)]
+        for verb, reply, told in (
+            ("GREETING", deferred, r"shaping: yahoo rests for 7200 s, then gets \S+: rule yahoo-complaints"),
+            ("EHLO", deferred, r"shaping: yahoo rests for 7200 s, then gets \S+: rule yahoo-complaints"),
+            ("GREETING", listed, r"warning: shaping: yahoo takes nothing: its mail waits for 43200 s: "
+                                 r"rule yahoo-blocklist")):
+            with self.subTest(verb=verb, reply=reply), Peer(host="127.0.0.23", port=port) as first, \
+                    Peer(host="127.0.0.28", port=port) as second, \
+                    Dns({("y.example", "MX"): [(1, hosts[0]), (2, hosts[1])], (hosts[0], "A"): ["127.0.0.23"],
+                         (hosts[1], "A"): ["127.0.0.28"]}) as dns, \
+                    Instance({**dns.settings(), "smtp_tcp_port": str(port), **SOON}) as mx:
+                first.replies[verb] = lambda session, line, reply=reply: reply
+                second.replies[verb] = lambda session, line, reply=reply: reply
+                send(mx.port, "ada@calm.example", ["a@y.example"], mail())
+                mx.wait_log(told)
+                mx.wait_log(r"to=<a@y\.example>, relay=none, .*status=deferred \(yahoo rests after a complaint")
+                send(mx.port, "ada@calm.example", ["b@y.example"], mail())
+                mx.wait_log(r"to=<b@y\.example>, relay=none, .*status=deferred \(yahoo rests after a complaint")
+                # Neither its other host nor the first one again is asked.
+                self.assertEqual((len(first.sessions), len(second.sessions)), (1, 0))
+                shown = self.json(mx, "show", "yahoo")
+                self.assertEqual({d["failures"] for d in shown}, {0}, shown)
+
     def test_a_rate_that_a_receiver_keeps_to_itself_is_learned(self):
         hidden = HiddenRate(rate=20, at_once=5)
         with Peer(host="127.0.0.24") as peer, \
