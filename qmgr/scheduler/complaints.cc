@@ -84,7 +84,7 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
                          g->delivered.count(clock_.now) * (together(*g) != nullptr ? hosts() : 1),
                          rule->cls != Class::block);
       verdict.rests = true;
-      if (rule->cls == Class::block)
+      if (rule->cls == Class::block && rule->scope == Scope::source)
         verdict.blocked = std::chrono::ceil<seconds>(g->learned.held_until - clock_.wall);
       break;
     case Class::connections:

@@ -23,6 +23,7 @@ provider big .big.example
 rule big-domain   provider=big dsn=4.7.28 text="dkim domain" class=rate scope=signing-domain
 rule big-rate     provider=big dsn=4.7.28 class=rate scope=source
 rule big-block    provider=big code=550 text="(s3150)" class=block scope=source pause=1h
+rule big-customer provider=big code=550 text="(customer)" class=block scope=envelope-domain pause=1h
 rule big-many     provider=big text="number of connections" class=connections scope=source
 rule big-user     provider=big dsn=4.2.1 class=recipient scope=recipient pause=20m
 rule big-unsigned provider=big dsn=5.7.26 class=configuration
@@ -54,6 +55,7 @@ class Receivers {
   std::uint32_t most_connections = 0;
   std::map<std::string, SteadyTime> last_delivery;
   std::vector<std::string> news, reasons;
+  seconds blocked{0};           // a source, for the longest time
   bool keeps_offering = false;  // a sender whose mail is done comes again
 
   explicit Receivers(Mode mode) {
@@ -227,6 +229,7 @@ class Receivers {
     auto status = said(words, words[0] == '5' ? mail::Action::failed : mail::Action::deferred);
     const std::string recipient = "user@" + to;
     const ComplaintVerdict verdict = core().complained(a.job, {.recipient = recipient}, status);
+    blocked = std::max(blocked, verdict.blocked);
     core().job_done(a.job, service, words[0] == '5' ? JobEnd::served : JobEnd::put_off);
     if (words[0] != '5' || verdict.put_off) return deferred(a.message, status);
     ++failed[domain];
@@ -463,6 +466,24 @@ BOOST_AUTO_TEST_CASE(a_host_that_refuses_to_talk_complains_of_no_sender) {
   world.run(seconds(10));
   BOOST_TEST(world.news.empty());
   BOOST_TEST(world.limit_of("big", "a.example") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(only_a_block_of_the_source_takes_the_source_away) {
+  Receivers world(Mode::yes);
+  world.answer = [&](auto&&, const std::string& domain, SteadyTime) {
+    return domain == "bad.example" ? "550 5.7.1 not from your (customer)" : "";
+  };
+  world.offer("bad.example", 5, 1);
+  world.run(seconds(5));
+  world.offer("good.example", 5, 2);
+  world.run(seconds(5));
+  BOOST_TEST(world.told("warning: shaping: big of bad.example takes nothing: its mail waits for 3600 s"));
+  BOOST_TEST(world.blocked.count() == 0);
+  BOOST_TEST(world.delivered["good.example"] == 5U);
+  world.answer = [](auto&&...) { return "550 5.7.1 messages from there weren't sent (S3150)"; };
+  world.offer("good.example", 1, 2);
+  world.run(seconds(5));
+  BOOST_TEST(world.blocked.count() == 3600);
 }
 
 BOOST_AUTO_TEST_CASE(other_hosts_do_not_wait_for_a_provider) {
