@@ -338,11 +338,13 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
     std::optional<std::variant<ipc::route::Resolved, ipc::route::Unroutable>> answer;
   };
   auto looked = std::make_shared<Looked>(loop_);
-  const std::uint64_t request =
-      manager_.event()->routes.look_up(m.recipient, m.sender, [looked](ipc::route::Routed* routed) {
+  const std::uint64_t request = manager_.event()->routes.look_up(
+      m.recipient, m.sender,
+      [looked](ipc::route::Routed* routed) {
         if (routed != nullptr) looked->answer = std::move(routed->answer);
         looked->event.set();
-      });
+      },
+      m.tenant);
   (void)co_await looked->event.wait({.deadline = loop_.now() + kRouteWait});
   manager_.event()->routes.forget_look_up(request);
   if (!looked->answer) {
@@ -362,7 +364,9 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   }
   auto& route = std::get<ipc::route::Resolved>(*looked->answer);
   if (route.recipient.empty()) route.recipient = m.recipient;
-  const Explanation found = manager_.event()->scheduler.explain(route);
+  const std::string domain =
+      m.sender.contains('@') ? to_lower(m.sender.substr(m.sender.rfind('@') + 1)) : std::string();
+  const Explanation found = manager_.event()->scheduler.explain(route, {.sender_domain = domain, .tenant = m.tenant});
   const TransportLimits limits = limits_(route.transport);
   e.recipient = route.recipient;
   e.transport = route.transport;

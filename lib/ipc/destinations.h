@@ -40,7 +40,8 @@ struct Explain {
   std::uint64_t request = 0;
   std::string recipient;
   std::string sender;
-  PEN_FIELDS(request, recipient, sender)
+  std::string tenant = {};  // of the mail; empty: it has none, or it is not known
+  PEN_FIELDS(request, recipient, sender, tenant)
 };
 
 /// The sources of outgoing mail. Answered by one SourceSeen each, its SourceGroups behind it, Done. Orders name one

@@ -364,7 +364,7 @@ class Scheduler {
 
   // --- looking ---
   /// What would become of a first job of a message with this route now. The route set is in memory from then on.
-  Explanation explain(const ipc::route::Resolved& answer);
+  Explanation explain(const ipc::route::Resolved& answer, const MailOf& of = {});
   /// Every destination in memory: those with jobs or connections, and those of routes kept for re-use.
   void each_destination(const std::function<void(const DestinationState&)>& see) const;
   struct Troubled {

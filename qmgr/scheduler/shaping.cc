@@ -592,10 +592,10 @@ bool tells(const Gate& g) {
 }
 }  // namespace
 
-std::vector<LimitState> Shaping::of_group(Group& g) {
+std::vector<LimitState> Shaping::of_group(Group& g, const std::function<bool(const Gate&)>& wanted) {
   std::vector<LimitState> out;
   const auto add = [&](Gate* gate) {
-    if (gate != nullptr && tells(*gate)) out.push_back(state_of(*gate));
+    if (gate != nullptr && tells(*gate) && (!wanted || wanted(*gate))) out.push_back(state_of(*gate));
   };
   add(&g.all);
   for (const auto& s : g.sources) add(s.get());
@@ -606,16 +606,25 @@ std::vector<LimitState> Shaping::of_group(Group& g) {
   return out;
 }
 
-std::vector<LimitState> Shaping::of(const RouteSet& r) {
+std::vector<LimitState> Shaping::of(const RouteSet& r, const MailOf& mail) {
   if (r.cluster->group == nullptr) return {};
+  const std::string_view source = source_of(*r.cluster);
+  const auto its_own = [&](const Gate& g) {
+    if (!g.source.empty() && g.source != (source.empty() ? kNoSource : source)) return false;
+    if (!g.domain.empty() && !mail.sender_domain.empty() && g.domain != mail.sender_domain) return false;
+    return g.name.empty() || &g == r.cluster->gate;
+  };
   std::vector<Group*> groups{r.cluster->group};
   for (const auto& level : r.cluster->levels)
     for (const auto& m : level)
       if (Group* const g = m->destination->provider; g != nullptr && std::ranges::find(groups, g) == groups.end())
         groups.push_back(g);
   std::vector<LimitState> out;
-  for (Group* g : groups) std::ranges::move(of_group(*g), std::back_inserter(out));
-  if (r.gate != nullptr && tells(*r.gate)) out.push_back(state_of(*r.gate));
+  for (Group* g : groups) std::ranges::move(of_group(*g, its_own), std::back_inserter(out));
+  const std::string tenant(mail.tenant);
+  for (Gate* g : {named("domain:" + domain_of(r.nexthop)), named_source(source),
+                  tenant.empty() ? nullptr : named("tenant:" + tenant)})
+    if (g != nullptr && tells(*g)) out.push_back(state_of(*g));
   return out;
 }
 

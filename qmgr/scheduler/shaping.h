@@ -115,7 +115,8 @@ class Shaping {
 
   // --- people ---
   void each(const std::function<void(const LimitState&)>& see);
-  std::vector<LimitState> of(const RouteSet& r);
+  /// Those that such mail meets by this route.
+  std::vector<LimitState> of(const RouteSet& r, const MailOf& mail);
   std::vector<LimitState> of(const Destination& d);
   /// The group of this name; nullptr: it is not in memory.
   Group* group(std::string_view name) const;
@@ -135,7 +136,8 @@ class Shaping {
   Gate* named(const std::string& name);
   void judge(Group& g);
   Gate& make_gate(Flow& f, const Sender& s);
-  std::vector<LimitState> of_group(Group& g);
+  /// wanted: only these gates; empty: all.
+  std::vector<LimitState> of_group(Group& g, const std::function<bool(const Gate&)>& wanted = {});
   /// nullptr: the gate is this host's own, or there is no cluster.
   shaping::SharedRates* together(const Gate& g) const;
   void share(Gate& g);

@@ -61,6 +61,11 @@ struct MailAddresses {
   std::string_view sender{};
 };
 
+/// Whose mail it is, as limits tell it apart; "": not known, so that nothing is left out for it.
+struct MailOf {
+  std::string_view sender_domain{}, tenant{};
+};
+
 /// What is to become of a recipient after a refusal that complains of something.
 struct ComplaintVerdict {
   shaping::Class cls = shaping::Class::none;

@@ -152,6 +152,12 @@ class Shaping(Suite):
                 self.assertEqual((len(first.sessions), len(second.sessions)), (1, 0))
                 shown = self.json(mx, "show", "yahoo")
                 self.assertEqual({d["failures"] for d in shown}, {0}, shown)
+                message = json.loads(mx.tool("penqueue", "-j", check=True).stdout.splitlines()[0])["queue_id"]
+                [story] = json.loads(mx.tool("penstock", "explain", "--json", message, check=True).stdout)["recipients"]
+                self.assertEqual(story["cause"], "limited", story)
+                self.assertIn("yahoo rests after a complaint", story["why"])
+                self.assertIn("192.0.2.1", story["why"])
+                self.assertGreater(story["at"], time.time() + 3600)
 
     def test_a_rate_that_a_receiver_keeps_to_itself_is_learned(self):
         hidden = HiddenRate(rate=20, at_once=5)
