@@ -202,7 +202,11 @@ void Hub::write_out() {
   write(log_, log_lines_, [&](RotatingFile& f) { return f.append(log_lines_, now); });
   write(accounting_, accounting_lines_, [&](RotatingFile& f) { return f.append(accounting_lines_, now); });
   for (auto* file : {&log_, &accounting_})
-    if (*file && (*file)->take_renamed()) renamed_.set();
+    if (*file) {
+      if ((*file)->take_renamed()) renamed_.set();
+      if (const auto trouble = (*file)->take_trouble())
+        log::warning("{} goes on growing, for it cannot be renamed: {}", (*file)->path(), trouble->message());
+    }
   if (backlog_) keep_bounds();
   more_.set();
 }
