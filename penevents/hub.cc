@@ -115,7 +115,7 @@ Result<void> Hub::open_hooks() {
 
 void Hub::start() {
   for (std::size_t i = 0; i < hooks_.size(); ++i)
-    loop_.spawn("events for " + hooks_[i].url, serve_hook(shared_from_this(), i));
+    loop_.spawn("events for " + hooks_[i].shown, serve_hook(shared_from_this(), i));
   if (log_ || accounting_) loop_.spawn("renamed files", keep_tidy(shared_from_this()));
   tell(Event(Type::started, loop_.clock().wall_now()));
 }
