@@ -92,6 +92,23 @@ class DmarcReports(Suite):
             self.assertEqual(rows(report_of(peer.messages[0])),
                              [(ADDRESS, "1", "reject", "fail", "fail", "good.example", None)])
 
+    def test_one_domain_s_limit_is_not_another_s_at_the_same_address(self):
+        zone = {("_dmarc.large.example", "TXT"): ["v=DMARC1; p=none; rua=mailto:all@watch.example"],
+                ("_dmarc.small.example", "TXT"): ["v=DMARC1; p=none; rua=mailto:all@watch.example!1"],
+                ("large.example._report._dmarc.watch.example", "TXT"): ["v=DMARC1"],
+                ("small.example._report._dmarc.watch.example", "TXT"): ["v=DMARC1"]}
+        with Peer() as peer, Dns(zone) as dns, Instance(self.settings(peer, dns)) as mx:
+            for domain in ("large.example", "small.example"):
+                self.hand_in(mx, "a@" + domain, "a@" + domain)
+            wait_gathered(mx, 2)
+            peer.wait_messages(2)
+            peer.messages.clear()
+            self.assertEqual(send_reports(mx, "dmarcrpt", "dmarc_report"), 2)
+            peer.wait_messages(2)
+            counts = {report.findtext("policy_published/domain"): len(rows(report))
+                      for report in map(report_of, peer.messages)}
+            self.assertEqual(counts, {"large.example": 1, "small.example": 0})
+
     def test_what_has_gathered_outlives_a_stop(self):
         with Peer() as peer, Dns(self.ZONE) as dns, Instance(
                 self.settings(peer, dns)) as mx:
