@@ -75,6 +75,8 @@ class Reporter {
   virtual async::Task<Wanted> who_wants(std::string domain) = 0;
   /// The whole message to one address, in stored form (CRLF).
   virtual std::string message(const Day& day, const Target& target) = 0;
+  /// Whether anybody is to hear of the day; false: it is not wanted.
+  virtual bool worth(const Day&) const { return true; }
   /// Hands the report to a URL; called in the pool. Errors are for people.
   virtual Result<void> post(const Day& day, const std::string& url) = 0;
 
@@ -188,7 +190,8 @@ async::Task<std::uint64_t> Reporter<Day>::report(std::int64_t number, std::strin
   const auto [at, mine] = in_hand_.try_emplace(key, kNever);
   if (!mine && (at->second == kNever || (!now && at->second > tools_.loop.now()))) co_return 0;
   at->second = kNever;  // nobody else takes it meanwhile
-  Wanted wanted = co_await who_wants(domain);
+  Wanted wanted{.known = true, .targets = {}};
+  if (const Day* day = days_.find(number, domain); day != nullptr && worth(*day)) wanted = co_await who_wants(domain);
   std::uint64_t sent = 0;
   bool all = wanted.known;
   const Day* known = days_.find(number, domain);
