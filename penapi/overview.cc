@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
+#include "lib/events/event.h"
 #include "lib/ipc/destinations.h"
 #include "lib/views/destinations.h"
 #include "penapi/exposition.h"
@@ -166,6 +167,8 @@ Task<Response> list_events(Server& server, Call call) {
   if (!query.empty()) co_return failure(400, "unknown parameter: " + query.begin()->first);
   const auto most = limit.empty() ? std::optional<unsigned long long>(100) : parse_unsigned(limit);
   if (!most || *most == 0 || *most > kMost) co_return failure(400, "limit: 1 to 1000");
+  for (const auto type : split(types, ", "))
+    if (!events::type_named(type)) co_return failure(400, "types: there is no type " + printable(type, 60));
   ordered_json j;
   const EventTail* tail = server.events();
   j["connected"] = events_come(server);
