@@ -1,9 +1,11 @@
 """Sources of outgoing mail: pools, names, weights, warm-up, suspension, proxies."""
+import csv
 import json
 import os
 import re
 import threading
 
+import event_stream
 import haproxy
 import socks
 from harness import *
@@ -87,6 +89,19 @@ class Egress(Suite):
             self.assertRegex(listed, r"(?m)^suspended +\d+ c +127\.0\.0\.43, c\.out\.example; mixed; "
                                      r"suspended: moving$")
             self.assertRegex(listed, r"(?m)^in use +\d+ a +127\.0\.0\.41, a\.out\.example; usual, mixed$")
+
+    def test_events_and_accounting_name_the_source(self):
+        with Peer() as peer, Instance({**relay_to(peer), **SOON}, start=False) as mx:
+            sources = mx.write("sources", "source b address=127.0.0.42\npool p b\n")
+            mx.set(egress_sources_file=sources, default_egress_pool="p", **event_stream.files(mx))
+            mx.start()
+            send(mx.port, "joe@one.example", ["ada@rcpt.example"], mail())
+            found = event_stream.wait_logged(mx, lambda e: [x for x in e if x["type"] == "delivered"], "the delivery")
+            [delivered] = [e for e in found if e["type"] == "delivered"]
+            self.assertEqual((delivered["source"], delivered["source_address"]), ("b", "127.0.0.42"))
+            with open(os.path.join(event_stream.events_directory(mx), "accounting.csv"), newline="") as file:
+                [row] = csv.DictReader(file)
+            self.assertEqual((row["vmta"], row["dlvSourceIp"]), ("b", "127.0.0.42"))
 
     def test_a_message_that_is_put_off_keeps_its_source(self):
         seen = {}
