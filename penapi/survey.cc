@@ -210,16 +210,19 @@ Task<bool> Survey::look_at_queue(QueueView& view) {
   }
   const auto most = static_cast<std::size_t>(server_.config.settings().penapi_destination_limit);
   Busiest busiest(most);
-  const auto found =
-      co_await server_.ask(ipc::destinations::Find{.request = 1, .name = {}}, [&](ipc::destinations::FromQmgr& m) {
+  const auto add_limit = [&](const ipc::destinations::Limit& l) {
+    if (l.thousandths > 0 && view.limits.size() < most)
+      view.limits.insert(
+          {l.group, l.source, l.name.empty() ? l.domain : l.name, static_cast<double>(l.thousandths) / 60'000});
+  };
+  const auto found = co_await server_.ask(
+      ipc::destinations::Find{.request = 1, .name = {}, .limits = true}, [&](ipc::destinations::FromQmgr& m) {
+        if (const auto* l = std::get_if<ipc::destinations::LimitSeen>(&m)) add_limit(l->limit);
         auto* e = std::get_if<ipc::destinations::Entry>(&m);
         if (e == nullptr) return true;
         const auto cls = static_cast<std::size_t>(e->classification);
         if (cls < view.by_class.size()) ++view.by_class[cls];
-        for (auto& l : e->limits)
-          if (l.thousandths > 0 && view.limits.size() < most)
-            view.limits.insert(
-                {l.group, l.source, l.name.empty() ? l.domain : l.name, static_cast<double>(l.thousandths) / 60'000});
+        for (const auto& l : e->limits) add_limit(l);
         DestinationFigures d{.shown = std::move(e->shown), .transport = std::move(e->transport)};
         d.connections = e->connections;
         d.jobs = e->in_hand + e->waiting;

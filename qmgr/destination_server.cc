@@ -144,6 +144,11 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
     if (!m.name.empty() && !wanted.contains(s.key) && !its_provider && !fits(m.name, s.facts)) return;
     found.push_back(entry(m.request, s));
   });
+  std::vector<Limit> limits;
+  if (m.limits)
+    manager_.event()->scheduler.each_set_limit([&](const LimitState& s) {
+      if (m.name.empty() || m.name == s.name) limits.push_back(to_limit(s));
+    });
   (void)channel.send(backend(m.request));
   std::uint64_t count = 0;
   for (const auto& [name, s] : destinations_.suspensions()) {
@@ -154,6 +159,11 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
   for (const Entry& e : found) {
     ++count;
     (void)channel.send(e);
+    if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
+  }
+  for (const Limit& l : limits) {
+    ++count;
+    (void)channel.send(LimitSeen{m.request, l});
     if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   (void)channel.send(Done{m.request, Outcome::ok, count, {}});

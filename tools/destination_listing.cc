@@ -133,6 +133,8 @@ std::string list_line(const Seen& d) {
                      d.entry.source.empty() ? "" : " from " + d.entry.source, reason.empty() ? "" : " " + reason);
 }
 
+std::string limit_line(const ipc::destinations::Limit& l) { return "           " + limit_text(l) + "\n"; }
+
 std::string source_header() { return "STATE      CONN SOURCE           FROM, BY NAME, THROUGH; POOLS; REASON\n"; }
 
 std::string source_line(const ipc::destinations::SourceSeen& s) {
@@ -298,6 +300,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
 
 std::string json_line(const ipc::destinations::SourceSeen& s) { return views::text_of(views::to_json(s)); }
 std::string json_line(const ipc::destinations::SourceGroup& g) { return views::text_of(views::to_json(g)); }
+std::string json_line(const ipc::destinations::LimitSeen& l) { return views::text_of(views::to_json(l)); }
 std::string json_line(const Backend& b) { return views::text_of(views::to_json(b)); }
 std::string json_line(const Seen& d) { return views::text_of(views::to_json(d)); }
 std::string json_line(const destdb::Suspension& s) { return views::text_of(views::to_json(s)); }

@@ -108,6 +108,7 @@ void orders_for_limit(const Case& c, const Limit& l) {
       c.story.orders.push_back("pendest forget '" + group + "'    forget what was learned of it");
     if (!l.ordered.empty()) c.story.orders.push_back("pendest rate '" + group + "' none    end the order");
   }
+  if (group.empty() && !l.name.empty()) c.story.orders.push_back("pendest show '" + l.name + "'    the limit");
   if (!l.set.empty() || (l.connections > 0 && l.complaints == 0))
     c.story.orders.push_back("penconf delivery_limit_maps " + c.route->explained.transport +
                              "_destination_rate_limit default_destination_rate_limit    what is set");

@@ -151,7 +151,8 @@ BOOST_AUTO_TEST_CASE(what_waits_at_a_limit_is_said_to_wait_there) {
   const RecipientStory s = rig.recipient();
   BOOST_CHECK(s.cause == Cause::limited);
   BOOST_TEST(s.why.contains("tenant:acme gets at most 60/h and 2 connections, and 7 jobs wait"));
-  BOOST_TEST(s.orders.front().starts_with("penconf delivery_limit_maps"));
+  BOOST_TEST(s.orders.front().starts_with("pendest show 'tenant:acme'"));
+  BOOST_TEST(s.orders.at(1).starts_with("penconf delivery_limit_maps"));
 }
 
 BOOST_AUTO_TEST_CASE(a_pool_without_a_source_and_a_tenant_with_its_share_are_told_apart) {

@@ -209,5 +209,6 @@ std::string_view Scheduler::provider_of(JobNumber number) const {
 }
 
 void Scheduler::each_limit(const std::function<void(const LimitState&)>& see) { model_->shaping.each(see); }
+void Scheduler::each_set_limit(const std::function<void(const LimitState&)>& see) { model_->shaping.each_named(see); }
 
 }  // namespace pen::qmgr

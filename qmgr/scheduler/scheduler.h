@@ -307,6 +307,8 @@ class Scheduler {
   std::string_view provider_of(JobNumber job) const;
   /// All limits in memory that hold anything.
   void each_limit(const std::function<void(const LimitState&)>& see);
+  /// Those that are of no group: of domains, sources and tenants.
+  void each_set_limit(const std::function<void(const LimitState&)>& see);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);

@@ -640,6 +640,10 @@ void Shaping::each(const std::function<void(const LimitState&)>& see) {
   std::ranges::sort(all, {}, [](const Group* g) -> const std::string& { return g->name; });
   for (Group* g : all)
     for (const LimitState& s : of_group(*g)) see(s);
+  each_named(see);
+}
+
+void Shaping::each_named(const std::function<void(const LimitState&)>& see) {
   for (const auto& [name, g] : named_)
     if (tells(*g)) see(state_of(*g));
 }

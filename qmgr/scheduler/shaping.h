@@ -115,6 +115,7 @@ class Shaping {
 
   // --- people ---
   void each(const std::function<void(const LimitState&)>& see);
+  void each_named(const std::function<void(const LimitState&)>& see);
   /// Those that such mail meets by this route.
   std::vector<LimitState> of(const RouteSet& r, const MailOf& mail);
   std::vector<LimitState> of(const Destination& d);

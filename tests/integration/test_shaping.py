@@ -242,6 +242,28 @@ class Shaping(Suite):
                 checked = mx.tool("penstock", "check").stdout
                 self.assertRegex(checked, r"broken\.rules:1: a provider needs names of hosts.*nothing of this file")
                 self.assertIn("default_destination_rate_limit: not a rate", checked)
+                # Those of a domain, a source and a tenant are seen, and what waits at them.
+                mx.write("limits", "domain:big.example rate=2/h\nsource:a rate=5/h connections=5\n"
+                         "tenant:sender.example rate=3/h\n")
+                mx.set(shaping_rules_files="", default_destination_rate_limit="", tenant_identity="sender_domain",
+                       egress_sources_file=mx.write("sources", "source a address=127.0.0.1\npool p a\n"),
+                       default_egress_pool="p")
+                mx.tool("penstock", "reload", check=True)
+                for i in range(4):
+                    send(mx.port, f"s{i}@sender.example", [f"w{i}@big.example"], mail())
+
+                def told():
+                    found = {l["name"]: (l["set"], l["rate"], l.get("connections"))
+                             for l in self.json(mx, "list") if l["type"] == "limit"}
+                    return len(found) == 3 and found
+                self.assertEqual(eventually(told, lambda: f"limits are listed: {self.json(mx, 'list')}"), {
+                    "domain:big.example": ("2/h", "2/h", None), "source:a": ("5/h", "5/h", 5),
+                    "tenant:sender.example": ("3/h", "3/h", None)})
+                for name in ("domain:big.example", "source:a", "tenant:sender.example"):
+                    self.assertEqual([l["name"] for l in self.json(mx, "show", name)], [name])
+                listed = mx.tool("pendest", "list", check=True).stdout
+                self.assertRegex(listed, r"(?m)^LIMITS\n +domain:big\.example: 2/h \(set: 2/h\), ")
+                self.assertEqual(mx.tool("pendest", "show", "tenant:nobody").returncode, 65)
                 self.assertEqual(mx.tool("pendest", "rate", "nobody", "1/h").returncode, 65)
                 self.assertEqual(mx.tool("pendest", "rate", "big", "often").returncode, 64)
 
