@@ -112,6 +112,7 @@ struct Gate {
   SteadyTime listened{};      // when it was last asked what the others learned of it
 
   bool limits() const { return bucket.rate().limits() || held_until != SteadyTime{} || deliveries() > 0; }
+  /// Of all hosts of a cluster together.
   std::uint32_t deliveries() const { return holds_deliveries ? set.connections : 0; }
 };
 

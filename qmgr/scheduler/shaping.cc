@@ -188,6 +188,11 @@ shaping::SharedRates* Shaping::together(const Gate& g) const {
   return rates;
 }
 
+std::uint32_t Shaping::deliveries(const Gate& g) const {
+  const std::uint32_t all = g.deliveries();
+  return all == 0 || together(g) == nullptr ? all : std::max(1U, all / hosts());
+}
+
 std::uint32_t Shaping::hosts() const {
   const auto* const rates = table_.shared_rates();
   return rates == nullptr ? 1 : rates->hosts();
@@ -419,7 +424,7 @@ std::size_t Shaping::waiting_behind(const Job& j) {
 }
 
 SteadyTime Shaping::opens(const Gate& g) const {
-  if (g.deliveries() > 0 && g.passed + g.under_way >= g.deliveries()) return kNever;
+  if (const auto most = deliveries(g); most > 0 && g.passed + g.under_way >= most) return kNever;
   SteadyTime at = g.held_until;
   if (const auto rate = g.bucket.rate(); rate.limits()) {
     if (g.passed >= kPassedAtLeast + rate.in(seconds(1))) return kNever;

@@ -720,6 +720,23 @@ BOOST_AUTO_TEST_CASE(without_its_server_a_host_of_a_cluster_goes_by_its_part) {
   BOOST_TEST(world.delivered["a.example"] <= 102U);
 }
 
+BOOST_AUTO_TEST_CASE(connections_that_are_set_are_those_of_all_hosts_together) {
+  for (const std::string name : {"domain:m.example", "tenant:a.example", "provider:big"}) {
+    Receivers world(Mode::no);
+    world.options.tenants = true;
+    world.table.clustered = true;
+    world.table.rates.set_hosts(2);
+    world.shaping.limit = [name](const std::string& asked) {
+      return asked == name ? ShapingOptions::Limit{.rate = {}, .connections = 4} : ShapingOptions::Limit{};
+    };
+    world.offer("a.example", 1000, 1);
+    world.run(seconds(10));
+    const auto n = world.delivered["a.example"];  // ten a second by each of two
+    BOOST_TEST(n >= 180U, name << ": " << n);
+    BOOST_TEST(n <= 205U, name << ": " << n);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_another_host_learned_counts_whatever_its_clock_says) {
   Receivers world(Mode::yes);
   world.table.clustered = true;
