@@ -5,6 +5,26 @@
 
 namespace pen::qmgr::scheduler {
 
+Tenant* GateShare::owner() const { return party->tenant; }
+
+namespace {
+/// A job more, or one less, of the party; its first and its last change the number of parties.
+void count_at(Gate& g, const Tenant* tenant, std::size_t parties) {
+  if (tenant == nullptr) return;
+  TenantAtGate& t = g.tenants[tenant];
+  if (t.jobs++ == 0) g.weights += t.weight = tenant->weight;
+  t.parties += parties;
+}
+void leaves_gate(Gate& g, const Tenant* tenant, std::size_t parties) {
+  const auto at = g.tenants.find(tenant);
+  if (at == g.tenants.end()) return;
+  at->second.parties -= parties;
+  if (--at->second.jobs > 0) return;
+  g.weights -= at->second.weight;
+  g.tenants.erase(at);
+}
+}  // namespace
+
 bool Model::pass_gates(Job& j) {
   if (!shaping.on()) return true;
   bool had_turn = std::exchange(j.had_turn, false);
@@ -41,6 +61,7 @@ bool Model::pass_gates(Job& j) {
 
 void Model::wait_at(Gate& g, Job& j, bool at_front) {
   auto& share = g.shares[j.message->party];
+  count_at(g, j.message->party->tenant, share ? 0 : 1);
   if (!share) {
     share = std::make_unique<GateShare>(&g, j.message->party);
     if (at_front)
@@ -66,7 +87,11 @@ void Model::leave_gates(Job& j) {
     j.in_line.unlink();
     j.place = Job::Place::forming;
     --g.waiting;
-    if (--share.count == 0) g.shares.erase(share.party);
+    leaves_gate(g, share.party->tenant, --share.count == 0 ? 1 : 0);
+    if (share.count == 0) {
+      g.round.remove(share.round);
+      g.shares.erase(share.party);
+    }
     shaping.set_waking(g);
   }
   for (unsigned kind = 0; j.passed != 0 && kind < Shaping::kKinds; ++kind) {
@@ -124,7 +149,7 @@ void Model::open_gates() {
       if (!shaping.open(*g, false)) break;
       GateShare& share = *g->round.front();
       Job& j = *share.jobs.front();
-      g->round.rotate();
+      g->round.rotate(1);
       leave_gates(j);
       j.had_turn = true;
       schedule(j);

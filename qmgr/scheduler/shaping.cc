@@ -506,29 +506,59 @@ void Shaping::wake_due() {
   sweep();
 }
 
+namespace {
+/// Which part of a gate's rate the party's tenant has.
+struct Part {
+  std::uint64_t weight = 1, of = 1;
+};
+Part part_of(const Gate& g, const Tenant* tenant) {
+  if (tenant == nullptr) return {};
+  const auto at = g.tenants.find(tenant);
+  if (at != g.tenants.end()) return {at->second.weight, g.weights};
+  return {tenant->weight, g.weights + tenant->weight};
+}
+
+/// How many jobs go before one more of the party is through, itself included: no more than wait, nor more of each party
+/// of its tenant than of its own, nor more of each tenant than of its own by weight.
+std::size_t turn_of(const Gate& g, Party* party) {
+  const auto at = g.shares.find(party);
+  const std::size_t before = at == g.shares.end() ? 0 : at->second->count, fresh = at == g.shares.end() ? 1 : 0;
+  if (party->tenant == nullptr) return std::min(g.waiting + 1, (before + 1) * (g.shares.size() + fresh));
+  const auto known = g.tenants.find(party->tenant);
+  const TenantAtGate tenant = known == g.tenants.end() ? TenantAtGate{} : known->second;
+  const std::uint64_t own = std::min(tenant.jobs + 1, (before + 1) * (tenant.parties + fresh));
+  const Part part = part_of(g, party->tenant);
+  return std::min<std::size_t>(g.waiting + 1, (own * part.of + part.weight - 1) / part.weight);
+}
+}  // namespace
+
 std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
   const auto interval = g.bucket.rate().interval();
-  const auto at = g.shares.find(party);
-  const std::size_t before = at == g.shares.end() ? 0 : at->second->count;
-  const std::size_t parties = g.shares.size() + (at == g.shares.end() ? 1 : 0);
   const bool held = g.held_until > clock_.now;
   const SteadyTime at_best = opens(g);
   SteadyTime turn = std::max(clock_.now, at_best == kNever ? g.held_until : at_best);
-  // No more jobs come before it than wait, nor more of each party than of its own.
-  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(std::min(g.waiting + 1, (before + 1) * parties));
+  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(turn_of(g, party));
   const auto most = std::chrono::duration_cast<SteadyTime::duration>(options_.share_time);
   if (turn - clock_.now <= most) return std::nullopt;
   // Messages come back when there is room in the line, as many as there is room for.
   // A learned rate may have risen by then.
+  const Part part = part_of(g, party->tenant);
   const auto needed = [&](seconds after) -> std::uint64_t {
     shaping::Rate rate = g.bucket.rate();
     if (!rate.limits()) return kNoLimit;
     if (g.learned.rate > 0 && rate == shaping::Rate{g.learned.rate})
       rate = shaping::at_most_after(g.learned, options_.shaping->pace, after);
-    return std::max<std::uint64_t>(std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time), 1);
+    const std::uint64_t all = std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time);
+    return std::max<std::uint64_t>(all * part.weight / part.of, 1);
   };
+  const std::string_view tenant = party->tenant == nullptr ? std::string_view() : party->tenant->name;
+  auto returns = g.returns.find(tenant);
+  if (returns == g.returns.end()) {
+    std::erase_if(g.returns, [this](const auto& of) { return of.second.over(clock_.now, options_.share_time); });
+    returns = g.returns.emplace(tenant, Returns{}).first;
+  }
   const seconds wait =
-      g.returns.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
+      returns->second.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
   // The time comes first: the peer's words may name other times.
   const std::string why = held ? "rests after a complaint" : "may have " + shaping::to_string(g.bucket.rate());
   std::string text = fmt::format("{} {}, try again in {} seconds", shown(g), why, wait.count());

@@ -55,8 +55,9 @@ class Receivers {
   std::uint32_t most_connections = 0;
   std::map<std::string, SteadyTime> last_delivery;
   std::vector<std::string> news, reasons;
-  seconds blocked{0};           // a source, for the longest time
-  bool keeps_offering = false;  // a sender whose mail is done comes again
+  seconds blocked{0};                          // a source, for the longest time
+  bool keeps_offering = false;                 // a sender whose mail is done comes again
+  std::map<std::string, std::string> tenants;  // by sender's domain, which is a tenant of its own else
 
   explicit Receivers(Mode mode) {
     shaping.mode = mode;
@@ -134,7 +135,9 @@ class Receivers {
 
   void at(SteadyTime when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   void begin(MessageNumber n) {
-    core().admit(n, {0}, messages_.at(n).source, messages_.at(n).domain, messages_.at(n).domain);
+    const std::string& domain = messages_.at(n).domain;
+    const auto tenant = tenants.find(domain);
+    core().admit(n, {0}, messages_.at(n).source, tenant == tenants.end() ? domain : tenant->second, domain);
     carry_out();
   }
   void ended(MessageNumber n, bool again, seconds wait = seconds(0)) {
@@ -538,6 +541,38 @@ BOOST_AUTO_TEST_CASE(what_the_administrator_set_is_kept_to_and_dealt_in_turns) {
   // Whatever was put off comes back in time for its turn.
   world.run(std::chrono::hours(2));
   BOOST_TEST(world.delivered["flood.example"] == 5000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_is_dealt_to_tenants_however_many_senders_they_have) {
+  for (const std::uint32_t weight : {100U, 300U}) {
+    Receivers world(Mode::no);
+    world.options.tenants = true;
+    world.options.tenant_weight = [weight](std::string_view name) { return name == "calm.example" ? weight : 100U; };
+    world.shaping.limit = [](const std::string& name) {
+      return ShapingOptions::Limit{.rate = name == "provider:big" ? shaping::Rate::per_minute(60) : shaping::Rate{}};
+    };
+    world.keeps_offering = true;
+    for (SourceNumber i = 0; i < 50; ++i) {
+      const std::string sender = "s" + std::to_string(i) + ".flood.example";
+      world.tenants[sender] = "flood";
+      world.offer(sender, 20, i + 1);
+    }
+    world.offer("calm.example", 300, 100);
+    world.run(minutes(10));
+    const auto of = [&](bool calm) {
+      std::uint64_t n = 0;
+      for (const auto& [domain, count] : world.delivered) n += (domain == "calm.example") == calm ? count : 0;
+      return n;
+    };
+    const auto calm = of(true), flood = of(false);
+    world.run(minutes(60));
+    const double share =
+        static_cast<double>(of(true) - calm) / static_cast<double>(of(true) - calm + of(false) - flood);
+    BOOST_TEST(of(true) - calm + of(false) - flood >= 3500U);
+    const double due = weight / (100.0 + weight);
+    BOOST_TEST(share > due - 0.05, weight << ": " << share);
+    BOOST_TEST(share < due + 0.05, weight << ": " << share);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_backlog_goes_at_the_rate_that_is_allowed_from_its_first_to_its_last_message) {
