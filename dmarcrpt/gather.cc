@@ -7,6 +7,8 @@
 namespace pen::dmarcrpt {
 namespace {
 
+constexpr std::string_view kRefused = "reject";
+
 std::string cut(const std::string& text) { return printable(text, kMaxText); }
 
 Facts cut(const Facts& facts) {
@@ -21,11 +23,17 @@ Facts cut(const Facts& facts) {
 
 }  // namespace
 
+bool takes_mail(const DomainDay& day) {
+  // Rows of a day that an older version gathered count as well.
+  return day.taken > 0 || std::ranges::any_of(day.rows, [](const Row& r) { return r.facts.disposition != kRefused; });
+}
+
 bool add(daily_reports::Days<DomainDay>& days, const ipc::dmarc_report::Result& result, WallTime now) {
   DomainDay* day = days.today(result.published.domain, now);
   if (day == nullptr) return false;
   day->published = result.published;
   Facts facts = cut(result.facts);
+  if (facts.disposition != kRefused) ++day->taken;
   // What is counted most stands in front before long.
   const auto same = std::ranges::find(day->rows, facts, &Row::facts);
   if (same != day->rows.end()) {

@@ -32,10 +32,15 @@ struct DomainDay {
   std::vector<Row> rows;
   std::uint64_t beyond = 0;  // messages for which there was no row
   std::vector<std::string> reached;
-  PEN_FIELDS(day, domain, published, rows, beyond, reached)
+  std::uint64_t taken = 0;  // of all, those that were not refused
+  PEN_FIELDS(day, domain, published, rows, beyond, reached, taken)
 };
 
 inline constexpr std::size_t kMaxRows = 5'000, kMaxText = 255, kMaxSignatures = 10;
+
+/// Whether any mail of the day was taken. Where all of it was refused the domain is not told: such mail comes in the
+/// names of many domains that send none here, and each would get a report a day.
+bool takes_mail(const DomainDay& day);
 
 /// False: there is no room for another domain, or the name is invalid.
 bool add(daily_reports::Days<DomainDay>& days, const ipc::dmarc_report::Result& result, WallTime now);

@@ -35,6 +35,25 @@ BOOST_AUTO_TEST_CASE(equal_messages_are_one_row_of_the_domain_and_day) {
   BOOST_TEST(days.find(6, "a.example")->rows[0].count == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_day_of_refused_mail_is_worth_no_report) {
+  Gathered days(1);
+  auto refused = result("a.example");
+  refused.facts.disposition = "reject";
+  // More kinds than there are rows.
+  for (std::size_t i = 0; i < kMaxRows + 2; ++i) {
+    refused.facts.source_ip = std::to_string(i);
+    add(days, refused, at(5));
+  }
+  BOOST_TEST(!takes_mail(*days.find(5, "a.example")));
+  auto taken = result("a.example", "192.0.2.9");
+  taken.facts.disposition = "none";
+  add(days, taken, at(5));
+  BOOST_TEST(takes_mail(*days.find(5, "a.example")));
+  DomainDay older;
+  older.rows.push_back({taken.facts, 1});
+  BOOST_TEST(takes_mail(older));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_counted_most_stands_in_front) {
   Gathered days(1);
   for (const char* address : {"192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2"})

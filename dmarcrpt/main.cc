@@ -73,21 +73,21 @@ class Reports : public daily_reports::Reporter<DomainDay> {
           continue;
         }
       }
-      limits_[one.address] = one.max_size;
-      out.targets.push_back({Target::Kind::mail, std::move(one.address)});
+      out.targets.push_back({Target::Kind::mail, std::move(one.address), one.max_size});
     }
     co_return out;
   }
-  std::string message(const DomainDay& day, const std::string& address) override {
+  bool worth(const DomainDay& day) const override { return takes_mail(day); }
+  std::string message(const DomainDay& day, const Target& target) override {
     std::string compressed = daily_reports::compress(report_xml(day, from_));
-    const std::uint64_t limit = limits_[address];
+    const std::uint64_t limit = target.max_size;
     // A target with a limit gets the most frequent kinds of mail, as many as fit.
     for (DomainDay less = day; limit > 0 && compressed.size() > limit && !less.rows.empty();) {
       for (std::size_t keep = less.rows.size() / 2; less.rows.size() > keep; less.rows.pop_back())
         less.beyond += less.rows.back().count;
       compressed = daily_reports::compress(report_xml(less, from_));
     }
-    return report_mail(day, from_, address, compressed, loop_.clock().wall_now(), random_);
+    return report_mail(day, from_, target.value, compressed, loop_.clock().wall_now(), random_);
   }
   Result<void> post(const DomainDay&, const std::string&) override { PEN_CHECK(false, "there are only mail targets"); }
 
@@ -96,7 +96,6 @@ class Reports : public daily_reports::Reporter<DomainDay> {
   net::Resolver& dns_;
   Submitter from_;
   std::shared_ptr<const dmarc::Suffixes> suffixes_;
-  std::map<std::string, std::uint64_t> limits_;  // by address, of the reports in hand
 };
 
 struct Server {

@@ -109,9 +109,10 @@ Task<Response> show_destination(Server& server, Call call) {
 
 namespace {
 /// Where mail for a recipient of a message goes now.
-Task<views::Route> route_of(Server& server, std::string recipient, std::string sender) {
+Task<views::Route> route_of(Server& server, std::string recipient, std::string sender, std::string tenant) {
   views::Route route;
-  Explain request{.request = 1, .recipient = std::move(recipient), .sender = std::move(sender)};
+  Explain request{
+      .request = 1, .recipient = std::move(recipient), .sender = std::move(sender), .tenant = std::move(tenant)};
   const auto done = co_await server.ask(std::move(request), [&](FromQmgr& m) {
     if (auto* x = std::get_if<Explained>(&m)) route.explained = std::move(*x);
     if (auto* e = std::get_if<Entry>(&m); e != nullptr && route.hosts.size() < kMaxHosts)
@@ -150,7 +151,8 @@ Task<Response> explain_message(Server& server, Call call) {
   const bool goes = message->place != ipc::queue::Place::hold && message->place != ipc::queue::Place::maildrop;
   for (std::size_t i = 0; goes && i < message->recipients.size() && i < kToldRecipients; ++i) {
     const std::string& address = message->recipients[i].address;
-    if (!routes.contains(address)) routes.emplace(address, co_await route_of(server, address, message->sender));
+    if (!routes.contains(address))
+      routes.emplace(address, co_await route_of(server, address, message->sender, message->tenant));
   }
   const auto& s = server.config.settings();
   const views::Lifetimes lifetimes{.message = s.maximal_queue_lifetime, .notice = s.bounce_queue_lifetime};

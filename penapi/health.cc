@@ -1,6 +1,5 @@
 // What penapi knows by itself or from master: figures, health, services, settings, sessions.
 #include <fmt/format.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <array>
@@ -33,35 +32,21 @@ std::expected<ordered_json, std::string> services(const Server& server) {
   return j;
 }
 
-struct Disk {
-  const char* name;
-  std::string directory;
-};
-
 /// A disk is low when it has no room for the largest message, twice.
 ordered_json disk_json(const Server& server, const Disk& disk, bool& healthy) {
   ordered_json j;
-  j["name"] = disk.name;
-  struct statvfs facts{};
-  if (::statvfs(disk.directory.c_str(), &facts) != 0) {
-    j["problem"] = Error::from_errno(errno).message();
+  j["name"] = disk.setting;
+  if (!disk.problem.empty()) {
+    j["problem"] = disk.problem;
     healthy = false;
     return j;
   }
-  const std::uint64_t free = static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
   const std::uint64_t least = 2 * static_cast<std::uint64_t>(server.config.settings().message_size_limit);
-  j["free_bytes"] = free;
-  j["free_files"] = static_cast<std::uint64_t>(facts.f_favail);
-  j["low"] = free < least;
-  healthy = healthy && free >= least;
+  j["free_bytes"] = disk.free;
+  j["free_files"] = disk.free_files;
+  j["low"] = disk.free < least;
+  healthy = healthy && disk.free >= least;
   return j;
-}
-
-std::vector<Disk> disks(const Server& server) {
-  const auto& s = server.config.settings();
-  return {{"queue_log_directory", s.queue_log_directory},
-          {"spool_directory", s.spool_directory},
-          {"data_directory", s.data_directory}};
 }
 
 Response json_response(const ordered_json& j, int status = 200) {
@@ -79,6 +64,7 @@ Task<Response> metrics_text(Server& server, Call call) {
   const auto sums = server.counted();
   if (!sums) co_return failure(503, sums.error().message());
   const Seen seen = co_await server.survey.look();
+  const auto disks = co_await server.disks.look();
   Exposition out;
   if (form != call.request.query.end()) {
     write_as_postfix(out, *sums, seen);
@@ -86,18 +72,15 @@ Task<Response> metrics_text(Server& server, Call call) {
     write_counts(out, *sums);
     write_states(out, seen, server.loop.clock().wall_now());
     out.family("penstock_disk_free_bytes", "Free space on the disks of the mail system.", "gauge");
-    for (const Disk& disk : disks(server)) {
-      struct statvfs facts{};
-      if (::statvfs(disk.directory.c_str(), &facts) == 0)
-        out.sample("penstock_disk_free_bytes", {{"directory", disk.name}},
-                   static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize);
-    }
+    for (const Disk& disk : disks)
+      if (disk.problem.empty()) out.sample("penstock_disk_free_bytes", {{"directory", disk.setting}}, disk.free);
     out.family("penstock_build_info", "The version, as a label.", "gauge");
     out.sample("penstock_build_info", {{"version", std::string(version())}}, std::uint64_t{1});
   }
   co_return Response{.body = out.take(), .type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
+/// Together with the disks within a second, whatever hangs.
 Task<Response> healthz(Server& server, Call) {
   bool healthy = true;
   ordered_json j;
@@ -117,16 +100,17 @@ Task<Response> healthz(Server& server, Call) {
   }
   // As penstock health judges: master sees no difference between one that works and one that hangs.
   if (has_queue) {
-    if (const Seen seen = co_await server.survey.look(); !seen.qmgr_problem.empty()) {
+    if (const Answering state = co_await server.survey.answering(); !state.problem.empty()) {
       healthy = false;
-      j["problems"].push_back("the queue manager does not answer: " + seen.qmgr_problem);
+      j["problems"].push_back("the queue manager does not answer: " + state.problem);
     }
   }
+  const auto disks = co_await server.disks.look();
   j["disks"] = ordered_json::array();
-  for (const Disk& disk : disks(server)) {
+  for (const Disk& disk : disks) {
     bool fine = true;
     j["disks"].push_back(disk_json(server, disk, fine));
-    if (!fine) j["problems"].push_back(fmt::format("{}: too little space, or it cannot be looked at", disk.name));
+    if (!fine) j["problems"].push_back(fmt::format("{}: too little space, or it cannot be looked at", disk.setting));
     healthy = healthy && fine;
   }
   if (const auto sums = server.counted()) {
@@ -142,7 +126,7 @@ Task<Response> healthz(Server& server, Call) {
 }
 
 Task<Response> readyz(Server& server, Call) {
-  const Seen seen = co_await server.survey.look();
+  const Answering seen = co_await server.survey.answering();
   ordered_json j;
   const auto says = [&](const char* name) {
     const auto at = seen.qmgr.find(name);
@@ -152,7 +136,7 @@ Task<Response> readyz(Server& server, Call) {
   j["ready"] = ready;
   j["accepting"] = says("accepting");
   j["recovered"] = says("recovered");
-  if (!seen.qmgr_problem.empty()) j["problem"] = "the queue manager does not answer: " + seen.qmgr_problem;
+  if (!seen.problem.empty()) j["problem"] = "the queue manager does not answer: " + seen.problem;
   co_return json_response(j, ready ? 200 : 503);
 }
 

@@ -1,10 +1,10 @@
 #include "penapi/overview.h"
 
-#include <sys/statvfs.h>
-
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
+#include "lib/events/event.h"
 #include "lib/ipc/destinations.h"
 #include "lib/views/destinations.h"
 #include "penapi/exposition.h"
@@ -71,7 +71,7 @@ Reading reading_of(const metrics::Sums& sums, const Seen& seen) {
   return out;
 }
 
-ordered_json overview(const Server& server, const Seen& seen) {
+ordered_json overview(Server& server, const Seen& seen) {
   ordered_json j;
   const WallTime now = server.loop.clock().wall_now();
   j["time"] = unix_seconds(now);
@@ -120,16 +120,13 @@ ordered_json overview(const Server& server, const Seen& seen) {
                             {"total_limit", c.total},
                             {"refused", c.refused},
                             {"outgoing_waits", c.outgoing_waits}});
-  const auto& s = server.config.settings();
   j["disks"] = ordered_json::array();
-  for (const auto& [name, directory] : {std::pair<const char*, const std::string&>("queue log", s.queue_log_directory),
-                                        {"spool", s.spool_directory},
-                                        {"data", s.data_directory}}) {
-    struct statvfs facts{};
-    if (::statvfs(directory.c_str(), &facts) != 0) continue;
-    j["disks"].push_back({{"name", name},
-                          {"free", static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize},
-                          {"size", static_cast<std::uint64_t>(facts.f_blocks) * facts.f_frsize}});
+  for (const Disk& disk : server.disks.known()) {
+    if (!disk.problem.empty()) continue;
+    std::string name = disk.setting;
+    name.resize(name.size() - std::string_view("_directory").size());
+    std::ranges::replace(name, '_', ' ');
+    j["disks"].push_back({{"name", name}, {"free", disk.free}, {"size", disk.size}});
   }
   j["events"] = events_come(server);
   return j;
@@ -170,6 +167,8 @@ Task<Response> list_events(Server& server, Call call) {
   if (!query.empty()) co_return failure(400, "unknown parameter: " + query.begin()->first);
   const auto most = limit.empty() ? std::optional<unsigned long long>(100) : parse_unsigned(limit);
   if (!most || *most == 0 || *most > kMost) co_return failure(400, "limit: 1 to 1000");
+  for (const auto type : split(types, ", "))
+    if (!events::type_named(type)) co_return failure(400, "types: there is no type " + printable(type, 60));
   ordered_json j;
   const EventTail* tail = server.events();
   j["connected"] = events_come(server);

@@ -9,6 +9,6 @@
 namespace pen::api {
 
 Reading reading_of(const metrics::Sums& sums, const Seen& seen);
-nlohmann::ordered_json overview(const Server& server, const Seen& seen);
+nlohmann::ordered_json overview(Server& server, const Seen& seen);
 
 }  // namespace pen::api

@@ -1,5 +1,6 @@
 #include "penapi/routes.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,8 @@
 #include <sstream>
 
 #include "lib/base/text.h"
+#include "lib/events/event.h"
+#include "penapi/page.h"
 
 using namespace pen;
 using namespace pen::api;
@@ -37,6 +40,18 @@ Match find(std::string method, std::vector<std::string> path) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(api_routes)
+
+BOOST_AUTO_TEST_CASE(the_page_has_every_type_of_events_to_choose_from) {
+  const auto at = page::kScript.find("const eventTypes = [");
+  BOOST_REQUIRE(at != std::string_view::npos);
+  const std::string_view list = page::kScript.substr(at, page::kScript.find(']', at) - at);
+  std::size_t names = 0;
+  for (unsigned i = 0; i < static_cast<unsigned>(events::Type::kEnd); ++i, ++names) {
+    const std::string name(events::name_of(static_cast<events::Type>(i)));
+    BOOST_TEST(list.contains('"' + name + '"'), name);
+  }
+  BOOST_TEST(static_cast<std::size_t>(std::ranges::count(list, '"')) == 2 * names);
+}
 
 BOOST_AUTO_TEST_CASE(a_request_finds_its_route) {
   BOOST_CHECK_EQUAL(find("GET", {"metrics"}).route->pattern, "/metrics");

@@ -20,6 +20,9 @@ Server::Server(async::Loop& loop_in, const config::Config& config_in, Options op
       config(config_in),
       listings(loop_in, kListings),
       survey(*this),
+      disks(loop_in, {{.setting = "queue_log_directory", .directory = config_in.settings().queue_log_directory},
+                      {.setting = "spool_directory", .directory = config_in.settings().spool_directory},
+                      {.setting = "data_directory", .directory = config_in.settings().data_directory}}),
       options_(std::move(options)),
       questions_(loop_in, kQuestions) {
   const auto& s = config.settings();

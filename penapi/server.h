@@ -21,6 +21,7 @@
 #include "lib/ipc/queue.h"
 #include "lib/metrics/page.h"
 #include "lib/net/tls/context.h"
+#include "penapi/disks.h"
 #include "penapi/event_tail.h"
 #include "penapi/recorder.h"
 #include "penapi/routes.h"
@@ -63,6 +64,7 @@ class Server {
   const config::Config& config;
   async::Semaphore listings;
   Survey survey;
+  Disks disks;
   /// What all programs have counted. Errors: a page is of another version.
   Result<metrics::Sums> counted() const;
   const Fd& board() const { return options_.board; }

@@ -83,7 +83,8 @@ std::vector<DestinationFigures> Busiest::take() {
   return std::move(busy_);
 }
 
-Survey::Survey(Server& server) : server_(server), looked_(server.loop), asked_(server.loop) {}
+Survey::Survey(Server& server)
+    : server_(server), looked_(server.loop), asked_(server.loop), state_asked_(server.loop) {}
 
 Task<Seen> Survey::look() {
   async::Loop& loop = server_.loop;
@@ -128,17 +129,46 @@ Task<std::shared_ptr<const Troubled>> Survey::troubled() {
   co_return found;
 }
 
-Task<void> Survey::ask_quick() {
-  Seen now;
-  const auto done = co_await server_.ask(
+namespace {
+Task<Answering> status_of_qmgr(Server& server) {
+  Answering out;
+  const auto done = co_await server.ask(
       ipc::queue::AskStatus{.request = 1},
       [&](ipc::queue::FromQmgr& m) {
         if (auto* status = std::get_if<ipc::queue::Status>(&m))
-          for (auto& line : status->lines) now.qmgr.insert_or_assign(std::move(line.name), std::move(line.value));
+          for (auto& line : status->lines) out.qmgr.insert_or_assign(std::move(line.name), std::move(line.value));
         return true;
       },
-      kAnswer);
-  if (!done) now.qmgr_problem = done.error().message();
+      Survey::kAnswer);
+  if (!done) out.problem = done.error().message();
+  co_return out;
+}
+}  // namespace
+
+Task<void> Survey::ask_state(Survey* self) {
+  self->answering_ = co_await status_of_qmgr(self->server_);
+  self->answering_at_ = self->server_.loop.now();
+  self->asking_state_ = false;
+  self->state_asked_.set();
+}
+
+Task<Answering> Survey::answering() {
+  async::Loop& loop = server_.loop;
+  const bool fresh = answering_at_ != SteadyTime::min() && loop.now() - answering_at_ < kQuick;
+  if (!fresh && !asking_state_) {
+    asking_state_ = true;
+    state_asked_.reset();
+    loop.spawn("state of qmgr", ask_state(this));
+  }
+  if (asking_state_) (void)co_await state_asked_.wait({.deadline = loop.now() + kProbe});
+  co_return answering_;
+}
+
+Task<void> Survey::ask_quick() {
+  Seen now;
+  Answering state = co_await status_of_qmgr(server_);
+  now.qmgr = std::move(state.qmgr);
+  now.qmgr_problem = std::move(state.problem);
   auto sessions = co_await sessions::ask_status(server_.loop, server_.path(ipc::kAnvilSocket),
                                                 {.deadline = server_.loop.now() + kAnswer});
   if (sessions)
@@ -180,16 +210,19 @@ Task<bool> Survey::look_at_queue(QueueView& view) {
   }
   const auto most = static_cast<std::size_t>(server_.config.settings().penapi_destination_limit);
   Busiest busiest(most);
-  const auto found =
-      co_await server_.ask(ipc::destinations::Find{.request = 1, .name = {}}, [&](ipc::destinations::FromQmgr& m) {
+  const auto add_limit = [&](const ipc::destinations::Limit& l) {
+    if (l.thousandths > 0 && view.limits.size() < most)
+      view.limits.insert(
+          {l.group, l.source, l.name.empty() ? l.domain : l.name, static_cast<double>(l.thousandths) / 60'000});
+  };
+  const auto found = co_await server_.ask(
+      ipc::destinations::Find{.request = 1, .name = {}, .limits = true}, [&](ipc::destinations::FromQmgr& m) {
+        if (const auto* l = std::get_if<ipc::destinations::LimitSeen>(&m)) add_limit(l->limit);
         auto* e = std::get_if<ipc::destinations::Entry>(&m);
         if (e == nullptr) return true;
         const auto cls = static_cast<std::size_t>(e->classification);
         if (cls < view.by_class.size()) ++view.by_class[cls];
-        for (auto& l : e->limits)
-          if (l.thousandths > 0 && view.limits.size() < most)
-            view.limits.insert(
-                {l.group, l.source, l.name.empty() ? l.domain : l.name, static_cast<double>(l.thousandths) / 60'000});
+        for (const auto& l : e->limits) add_limit(l);
         DestinationFigures d{.shown = std::move(e->shown), .transport = std::move(e->transport)};
         d.connections = e->connections;
         d.jobs = e->in_hand + e->waiting;

@@ -91,6 +91,12 @@ struct Seen {
   std::string sessions_problem;
 };
 
+/// Whether qmgr answers, and its status lines.
+struct Answering {
+  std::map<std::string, std::string> qmgr;
+  std::string problem;  // it did not answer
+};
+
 struct Troubled {
   std::vector<ipc::destinations::FromQmgr> worst;  // Suspended and Entry, at most kMostTroubled of each
   std::uint64_t all = 0;
@@ -101,10 +107,14 @@ class Survey {
  public:
   explicit Survey(Server& server);
   async::Task<Seen> look();
+  /// For health checks, which must not hang with what they ask about: qmgr's answer if it comes within kProbe, else
+  /// what became of the question before; one that hangs for kAnswer has that as its problem from then on.
+  async::Task<Answering> answering();
   /// The destinations that take nothing, as qmgr names them: asked again after kTroubled, however many pages there are.
   async::Task<std::shared_ptr<const Troubled>> troubled();
 
   static constexpr milliseconds kQuick{1000};
+  static constexpr milliseconds kProbe{500};
   static constexpr seconds kTroubled{5};
   static constexpr std::uint32_t kMostTroubled = 100;
   static constexpr seconds kLeast{10};
@@ -117,15 +127,19 @@ class Survey {
   static async::Task<void> go_through(Survey* self);
   async::Task<bool> look_at_queue(QueueView& view);
   async::Task<void> ask_quick();
+  static async::Task<void> ask_state(Survey* self);
 
   Server& server_;
   std::shared_ptr<const QueueView> queue_ = std::make_shared<QueueView>();
   Seen quick_;
   SteadyTime quick_at_ = SteadyTime::min(), again_ = SteadyTime::min();
   bool under_way_ = false, asking_ = false;
+  Answering answering_{.qmgr = {}, .problem = "it has not answered yet"};
+  SteadyTime answering_at_ = SteadyTime::min();
+  bool asking_state_ = false;
   std::shared_ptr<const Troubled> troubled_;
   SteadyTime troubled_at_{};
-  async::Event looked_, asked_;
+  async::Event looked_, asked_, state_asked_;
 };
 
 }  // namespace pen::api

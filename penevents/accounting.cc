@@ -106,7 +106,7 @@ std::optional<std::string> accounting_line(const events::Seen& e) {
   append(out, relay.address);
   append(out, {});
   append(out, remote ? std::string() : std::to_string(e.number(Field::size)));
-  append(out, {});
+  append(out, e.text(Field::source));
   append(out, {});
   append(out, e.text(Field::envid));
   append(out, domain_of(e.text(Field::to)));

@@ -30,6 +30,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_has_the_columns_of_the_header) {
                               .text(Field::nexthop, "[192.0.2.1]:25")
                               .text(Field::relay, "mx.y.example[192.0.2.1]:25")
                               .text(Field::source_address, "192.0.2.9")
+                              .text(Field::source, "bulk-1")
                               .text(Field::client_address, "192.0.2.7")
                               .text(Field::dsn, "2.0.0")
                               .text(Field::reply, "250 Ok")
@@ -37,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_has_the_columns_of_the_header) {
   BOOST_REQUIRE(row);
   BOOST_TEST(*row ==
              "d,2025-11-27 01:20:24+0000,2025-11-27 01:20:19+0000,a@x.example,b@y.example,,relayed,2.0.0,250 Ok,"
-             "mx.y.example (192.0.2.1),,smtp,192.0.2.7,smtp,192.0.2.9,192.0.2.1,,1000,,,e1,y.example,\n");
+             "mx.y.example (192.0.2.1),,smtp,192.0.2.7,smtp,192.0.2.9,192.0.2.1,,1000,bulk-1,,e1,y.example,\n");
   BOOST_TEST(std::ranges::count(*row, ',') == std::ranges::count(accounting_header(), ','));
 }
 

@@ -115,7 +115,7 @@ Result<void> Hub::open_hooks() {
 
 void Hub::start() {
   for (std::size_t i = 0; i < hooks_.size(); ++i)
-    loop_.spawn("events for " + hooks_[i].url, serve_hook(shared_from_this(), i));
+    loop_.spawn("events for " + hooks_[i].shown, serve_hook(shared_from_this(), i));
   if (log_ || accounting_) loop_.spawn("renamed files", keep_tidy(shared_from_this()));
   tell(Event(Type::started, loop_.clock().wall_now()));
 }
@@ -202,7 +202,11 @@ void Hub::write_out() {
   write(log_, log_lines_, [&](RotatingFile& f) { return f.append(log_lines_, now); });
   write(accounting_, accounting_lines_, [&](RotatingFile& f) { return f.append(accounting_lines_, now); });
   for (auto* file : {&log_, &accounting_})
-    if (*file && (*file)->take_renamed()) renamed_.set();
+    if (*file) {
+      if ((*file)->take_renamed()) renamed_.set();
+      if (const auto trouble = (*file)->take_trouble())
+        log::warning("{} goes on growing, for it cannot be renamed: {}", (*file)->path(), trouble->message());
+    }
   if (backlog_) keep_bounds();
   more_.set();
 }

@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kMode = 0640;
+constexpr seconds kRenameAgain{60};
+constexpr off_t kLongestLine = 1 << 20;  // of what is looked through for the end of the last whole one
 
 bool exists(const std::string& path) {
   struct stat st{};
@@ -87,17 +89,51 @@ Result<RotatingFile> RotatingFile::open(RotatingOptions options, WallTime now) {
 }
 
 Result<void> RotatingFile::begin(WallTime now) {
-  Fd fd(::open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kMode));
+  Fd fd(::open(options_.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kMode));
   struct stat st{};
   if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno(options_.path);
   if (!S_ISREG(st.st_mode)) return fail_errno(options_.path + " is no file", EINVAL);
   fd_ = std::move(fd);
   size_ = static_cast<std::uint64_t>(st.st_size);
   inode_ = st.st_ino;
+  torn_ = false;
   begun_ = size_ == 0 ? now : birth_of(fd_.get(), st);
-  if (size_ > 0 || options_.header.empty()) return {};
-  size_ = options_.header.size();
-  return write_all(fd_.get(), options_.header, options_.path);
+  if (size_ > 0) PEN_TRY(mend_end());
+  return size_ > 0 || options_.header.empty() ? Result<void>{} : put(options_.header);
+}
+
+Result<void> RotatingFile::mend_end() {
+  const auto end = static_cast<off_t>(size_), from = std::max<off_t>(0, end - kLongestLine);
+  std::string tail(static_cast<std::size_t>(end - from), '\0');
+  std::size_t got = 0;
+  while (got < tail.size()) {
+    const ssize_t n = ::pread(fd_.get(), tail.data() + got, tail.size() - got, from + static_cast<off_t>(got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_errno(options_.path);
+    got += static_cast<std::size_t>(n);
+  }
+  if (tail.back() == '\n') return {};
+  const auto last = tail.rfind('\n');
+  if (last == std::string::npos && from > 0) {  // nothing that was written here
+    torn_ = true;
+    return {};
+  }
+  const off_t whole = last == std::string::npos ? 0 : from + static_cast<off_t>(last) + 1;
+  if (::ftruncate(fd_.get(), whole) != 0) return fail_errno(options_.path);
+  size_ = static_cast<std::uint64_t>(whole);
+  return {};
+}
+
+Result<void> RotatingFile::put(std::string_view bytes) {
+  if (torn_) PEN_TRY(write_all(fd_.get(), "\n", options_.path));
+  size_ += torn_ ? 1 : 0;
+  torn_ = false;
+  if (auto written = write_all(fd_.get(), bytes, options_.path); !written) {
+    torn_ = ::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0;
+    return written;
+  }
+  size_ += bytes.size();
+  return {};
 }
 
 bool RotatingFile::due(std::size_t more, WallTime now) const {
@@ -112,15 +148,33 @@ Result<void> RotatingFile::rotate(WallTime now) {
   std::string name = stamp;
   for (int i = 1; exists(name) || exists(name + ".gz"); ++i) name = fmt::format("{}-{:04}", stamp, i);
   if (::rename(options_.path.c_str(), name.c_str()) != 0) return fail_errno(name);
+  Fd before = std::move(fd_);
+  const auto size = size_, inode = inode_;
+  if (auto begun = begin(now); !begun) {
+    // The lines of the next minute would be compressed away with the renamed one.
+    if (!fd_ && ::rename(name.c_str(), options_.path.c_str()) == 0) {
+      fd_ = std::move(before);
+      size_ = size;
+      inode_ = inode;
+    }
+    if (!fd_) fd_ = std::move(before);
+    return begun;
+  }
   renamed_ = true;
-  return begin(now);
+  return {};
 }
 
 Result<void> RotatingFile::append(std::string_view lines, WallTime now) {
-  if (due(lines.size(), now)) PEN_TRY(rotate(now));
-  PEN_TRY(write_all(fd_.get(), lines, options_.path));
-  size_ += lines.size();
-  return {};
+  if (due(lines.size(), now) && now >= not_before_) {
+    if (auto rotated = rotate(now); rotated) {
+      not_before_ = {};
+    } else {
+      if (not_before_ == WallTime{}) trouble_ = std::move(rotated).error();
+      not_before_ = now + kRenameAgain;
+    }
+  }
+  if (size_ == 0 && !options_.header.empty()) PEN_TRY(put(options_.header));
+  return put(lines);
 }
 
 Result<void> RotatingFile::reopen_if_moved(WallTime now) {

@@ -1,8 +1,10 @@
 #include "penevents/rotating_file.h"
 
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include <boost/test/unit_test.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -80,6 +82,54 @@ BOOST_AUTO_TEST_CASE(a_file_that_somebody_moved_is_begun_anew) {
   BOOST_REQUIRE(file.append("two\n", now));
   BOOST_TEST(content(path) == "two\n");
   BOOST_TEST(content(path + ".1") == "one\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_full_disk_took_in_part_is_taken_back) {
+  auto file = open(0, seconds(0));
+  BOOST_REQUIRE(file.append("{\"one\":1}\n", now));
+  // The limit of a file's size: a write that fits in part, then none, as on a full disk.
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual{}, small{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  small = {.rlim_cur = 16, .rlim_max = usual.rlim_max};
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const bool written = file.append("{\"two\":2}\n", now).has_value();
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &usual) == 0);
+  ::signal(SIGXFSZ, before);
+  BOOST_TEST(!written);
+  BOOST_REQUIRE(file.append("{\"three\":3}\n", now));
+  BOOST_TEST(content(path) == "{\"one\":1}\n{\"three\":3}\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_torn_end_that_a_power_cut_left_is_cut_off) {
+  std::ofstream(path) << "header\n{\"one\":1}\n{\"tw";
+  BOOST_REQUIRE(open(0, seconds(0), "header\n").append("{\"three\":3}\n", now));
+  BOOST_TEST(content(path) == "header\n{\"one\":1}\n{\"three\":3}\n");
+  std::ofstream(path) << "hea";
+  BOOST_REQUIRE(open(0, seconds(0), "header\n").append("{\"three\":3}\n", now));
+  BOOST_TEST(content(path) == "header\n{\"three\":3}\n");
+  // What is no file of lines is not cut.
+  std::ofstream(path) << std::string(2 << 20, 'x');
+  BOOST_REQUIRE(open(0, seconds(0)).append("one\n", now));
+  BOOST_TEST(content(path) == std::string(2 << 20, 'x') + "\none\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_renamed_goes_on_and_that_is_said_once) {
+  path = dir.file("deep/events.json");
+  fs::create_directory(dir.file("deep"));
+  auto file = open(10, seconds(0));
+  BOOST_REQUIRE(file.append("123456\n", now));
+  fs::rename(dir.file("deep"), dir.file("away"));  // its directory is gone: nothing can be renamed there
+  BOOST_REQUIRE(file.append("abcdef\n", now));
+  BOOST_TEST(file.take_trouble().has_value());
+  BOOST_TEST(!file.take_renamed());
+  BOOST_REQUIRE(file.append("ABCDEF\n", now + seconds(60)));
+  BOOST_TEST(!file.take_trouble().has_value());
+  BOOST_TEST(content(dir.file("away/events.json")) == "123456\nabcdef\nABCDEF\n");
+  fs::rename(dir.file("away"), dir.file("deep"));
+  BOOST_REQUIRE(file.append("x\n", now + seconds(120)));
+  BOOST_TEST(file.take_renamed());
+  BOOST_TEST(content(path) == "x\n");
 }
 
 BOOST_AUTO_TEST_CASE(renamed_files_are_compressed_and_the_oldest_removed) {

@@ -144,6 +144,11 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
     if (!m.name.empty() && !wanted.contains(s.key) && !its_provider && !fits(m.name, s.facts)) return;
     found.push_back(entry(m.request, s));
   });
+  std::vector<Limit> limits;
+  if (m.limits)
+    manager_.event()->scheduler.each_set_limit([&](const LimitState& s) {
+      if (m.name.empty() || m.name == s.name) limits.push_back(to_limit(s));
+    });
   (void)channel.send(backend(m.request));
   std::uint64_t count = 0;
   for (const auto& [name, s] : destinations_.suspensions()) {
@@ -154,6 +159,11 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
   for (const Entry& e : found) {
     ++count;
     (void)channel.send(e);
+    if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
+  }
+  for (const Limit& l : limits) {
+    ++count;
+    (void)channel.send(LimitSeen{m.request, l});
     if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   (void)channel.send(Done{m.request, Outcome::ok, count, {}});
@@ -338,11 +348,13 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
     std::optional<std::variant<ipc::route::Resolved, ipc::route::Unroutable>> answer;
   };
   auto looked = std::make_shared<Looked>(loop_);
-  const std::uint64_t request =
-      manager_.event()->routes.look_up(m.recipient, m.sender, [looked](ipc::route::Routed* routed) {
+  const std::uint64_t request = manager_.event()->routes.look_up(
+      m.recipient, m.sender,
+      [looked](ipc::route::Routed* routed) {
         if (routed != nullptr) looked->answer = std::move(routed->answer);
         looked->event.set();
-      });
+      },
+      m.tenant);
   (void)co_await looked->event.wait({.deadline = loop_.now() + kRouteWait});
   manager_.event()->routes.forget_look_up(request);
   if (!looked->answer) {
@@ -362,7 +374,9 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   }
   auto& route = std::get<ipc::route::Resolved>(*looked->answer);
   if (route.recipient.empty()) route.recipient = m.recipient;
-  const Explanation found = manager_.event()->scheduler.explain(route);
+  const std::string domain =
+      m.sender.contains('@') ? to_lower(m.sender.substr(m.sender.rfind('@') + 1)) : std::string();
+  const Explanation found = manager_.event()->scheduler.explain(route, {.sender_domain = domain, .tenant = m.tenant});
   const TransportLimits limits = limits_(route.transport);
   e.recipient = route.recipient;
   e.transport = route.transport;

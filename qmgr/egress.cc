@@ -136,8 +136,9 @@ std::optional<mail::DeliveryStatus> Egress::assign(const mail::Envelope& envelop
   return std::nullopt;
 }
 
-std::optional<mail::DeliveryStatus> Egress::show(std::string_view sender, ipc::route::Resolved& answer, WallTime now) {
-  const auto pool = pool_of({}, sender, answer);
+std::optional<mail::DeliveryStatus> Egress::show(std::string_view tenant, std::string_view sender,
+                                                 ipc::route::Resolved& answer, WallTime now) {
+  const auto pool = pool_of(tenant, sender, answer);
   if (!pool) return wait("4.3.0", pool.error().message());
   if (*pool == nullptr) return std::nullopt;
   const std::string group = group_of(answer);

@@ -47,7 +47,8 @@ class Egress {
   std::optional<mail::DeliveryStatus> assign(const mail::Envelope& envelope, std::uint32_t ordinal,
                                              ipc::route::Resolved& answer, WallTime now);
   /// The same for a caller that only wants to know.
-  std::optional<mail::DeliveryStatus> show(std::string_view sender, ipc::route::Resolved& answer, WallTime now);
+  std::optional<mail::DeliveryStatus> show(std::string_view tenant, std::string_view sender,
+                                           ipc::route::Resolved& answer, WallTime now);
 
   static std::string group_of(std::string_view provider, std::string_view nexthop);
   /// A receiver took it for so many recipients.

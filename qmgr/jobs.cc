@@ -129,7 +129,13 @@ void Jobs::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
     return;
   }
   if (closed.out_of_step) around_.scheduler.out_of_step(closed.connection);
-  around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+  const std::string source = around_.scheduler.source_of(closed.connection);
+  const auto block =
+      around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+  if (!block || !around_.options.egress) return;
+  const WallTime now = around_.now();
+  around_.options.egress->block(source, Egress::group_of(block->provider, block->nexthop), now, now + block->time,
+                                closed.status.text);
 }
 
 void Jobs::survived_death(JobNumber job) {
@@ -234,13 +240,15 @@ void Jobs::result(ipc::delivery::JobResult& result) {
     rounds_.deferred(m, left,
                      mail::make_status(mail::Action::deferred, "4.3.0", "the delivery program reported no result"));
   }
-  const std::string source = blocked.count() > 0 ? around_.scheduler.source_of(result.connection) : std::string();
+  if (blocked.count() > 0 && around_.options.egress) {
+    // What waits for this receiver goes from the other sources of its pool: before the end of this job would have it
+    // put off.
+    const std::string source = around_.scheduler.source_of(result.connection);
+    const WallTime now = around_.now();
+    if (around_.options.egress->block(source, job.group, now, now + blocked, why))
+      around_.scheduler.reroute_source(source);
+  }
   around_.scheduler.job_done(result.job, result.service_time, end);
-  if (source.empty() || !around_.options.egress) return;
-  // Its mail for this receiver goes from the other sources of its pool.
-  const WallTime now = around_.now();
-  if (around_.options.egress->block(source, job.group, now, now + blocked, why))
-    around_.scheduler.reroute_source(source);
 }
 
 void Jobs::transport_failed(const std::string& transport, const std::string& why) {

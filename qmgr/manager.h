@@ -99,6 +99,8 @@ class Manager {
 
   // --- to look at ---
   bool accepting() const { return accepting_; }
+  /// How many of the tenant's messages wait for its share of the active set, as far as that is remembered.
+  std::size_t share_waits(const std::string& tenant) const { return active_.tenants().waiting(tenant); }
   /// A message that is being worked on; nullptr: it is not.
   const Active* find(std::string_view queue_id) const { return active_.find(queue_id); }
   struct Figures {

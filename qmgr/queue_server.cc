@@ -275,6 +275,7 @@ async::Task<QueueServer::Seen> QueueServer::list_one(Session& s, const List& m, 
     message = read.get();
     e = to_entry(*message, place_of(l));
     e.next_try = l.due;
+    if (e.place == Place::deferred) e.share_waits = manager_.share_waits(e.tenant);
   }
   e.request = m.request;
   ++count;

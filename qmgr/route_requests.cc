@@ -83,13 +83,14 @@ void RouteRequests::ask(const RouteRecipient& a) {
                        .forwarded = sent_on});
 }
 
-std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then) {
+std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then,
+                                     const std::string& tenant) {
   const std::uint64_t request = next_request_++;
   if (around_.options.egress)
-    then = [this, sender, then = std::move(then)](ipc::route::Routed* routed) {
+    then = [this, sender, tenant, then = std::move(then)](ipc::route::Routed* routed) {
       auto* resolved = routed == nullptr ? nullptr : std::get_if<ipc::route::Resolved>(&routed->answer);
       if (resolved != nullptr)
-        if (auto wait = around_.options.egress->show(sender, *resolved, around_.now()))
+        if (auto wait = around_.options.egress->show(tenant, sender, *resolved, around_.now()))
           routed->answer = ipc::route::Unroutable{*std::move(wait)};
       then(routed);
     };

@@ -40,7 +40,8 @@ class RouteRequests {
   /// A tool's question where a recipient goes, asked beside the scheduler's. then(nullptr): the program died. Returns
   /// the number for forget_look_up(), after which `then` is not called.
   using LookedUp = std::function<void(ipc::route::Routed*)>;
-  std::uint64_t look_up(const std::string& recipient, const std::string& sender, LookedUp then);
+  std::uint64_t look_up(const std::string& recipient, const std::string& sender, LookedUp then,
+                        const std::string& tenant = {});
   void forget_look_up(std::uint64_t request) { looked_up_.erase(request); }
 
  private:

@@ -17,6 +17,11 @@ bool TenantShares::full(std::string_view tenant) const {
   return known != shares_.end() && known->second.active >= limit_;
 }
 
+std::size_t TenantShares::waiting(const std::string& tenant) const {
+  const auto known = shares_.find(tenant);
+  return known == shares_.end() ? 0 : known->second.waiting.size();
+}
+
 void TenantShares::enter(const std::string& tenant) {
   if (limit_ != 0) ++shares_[tenant].active;
 }

@@ -48,6 +48,8 @@ class TenantShares {
   std::optional<Waiting> take();
   /// It cannot be begun yet: it comes first again.
   void put_back(Waiting waiting);
+  /// How many of the tenant's are remembered.
+  std::size_t waiting(const std::string& tenant) const;
   std::size_t places() const { return places_; }
   std::uint64_t parked_so_far() const { return parked_; }
 

@@ -364,6 +364,7 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
                               .wording = wording,
                               .nexthop = job.nexthop,
                               .source_address = c.own_address(),
+                              .source = c.source(),
                               .number = job.attempt,
                               .session = c.session(),
                               .tls_protocol = c.tls_facts().protocol,

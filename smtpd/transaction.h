@@ -99,6 +99,8 @@ class Transaction {
   /// Moves the gathered part of the body to its place.
   [[gnu::noinline]] async::Task<void> move_content();
   [[gnu::noinline]] async::Task<Response> commit();
+  [[gnu::noinline]] async::Task<Response> check_and_commit();
+  void report_dmarc(const Response& response);
   static Response not_taken(const intake::Commit& commit);
 
   /// Reads mail that comes back to us; `out` stays empty for other mail. nullopt: no refusal.
@@ -157,10 +159,11 @@ class Transaction {
   std::uint64_t bare_lf_ = 0;                  // of DATA
   std::unique_ptr<mail::BdatScanner> chunks_;  // from the first BDAT on
   bool chunks_failed_ = false;
-  std::shared_ptr<Authentication> authentication_;  // nullptr: its origin is not checked
-  SessionFilters* filters_ = nullptr;               // nullptr: none
-  std::unique_ptr<Proxy> proxy_;                    // while the filter is spoken to
-  bool proxy_failed_ = false;                       // the last proxy could not be opened
+  std::shared_ptr<Authentication> authentication_;           // nullptr: its origin is not checked
+  std::unique_ptr<ipc::dmarc_report::Result> dmarc_result_;  // to be reported when the message's end is known
+  SessionFilters* filters_ = nullptr;                        // nullptr: none
+  std::unique_ptr<Proxy> proxy_;                             // while the filter is spoken to
+  bool proxy_failed_ = false;                                // the last proxy could not be opened
 };
 
 }  // namespace pen::smtpd

@@ -131,6 +131,26 @@ async::Task<void> Transaction::move_content() {
 }
 
 async::Task<Response> Transaction::finish() {
+  Response response = co_await check_and_commit();
+  if (dmarc_result_) report_dmarc(response);
+  co_return response;
+}
+
+/// What became of the message is what DMARC's report says. One that is to come again is not counted yet.
+void Transaction::report_dmarc(const Response& response) {
+  ipc::dmarc_report::Result result = *std::exchange(dmarc_result_, nullptr);
+  if (response.kind != Response::Kind::good) {
+    if (!response.text.starts_with('5')) return;
+    if (result.facts.disposition != "reject") {
+      result.facts.disposition = "reject";
+      result.facts.override_type = "other";
+      result.facts.override_comment = "refused for another reason";
+    }
+  }
+  server_.report_dmarc(std::move(result));
+}
+
+async::Task<Response> Transaction::check_and_commit() {
   if (chunks_) chunks_->finish(message_.body()->content());
   complete_ = true;
   if (authentication_ && !proxied() && !message_.effects().discard)
@@ -175,7 +195,7 @@ async::Task<std::optional<Response>> Transaction::authenticate() {
     using dmarc::Policy;
     const bool held = message_.effects().hold && authentication_->dmarc()->disposition != Policy::none;
     auto result = authentication_->report(refusal ? Policy::reject : held ? Policy::quarantine : Policy::none);
-    if (result) server_.report_dmarc(*std::move(result));
+    if (result) dmarc_result_ = std::make_unique<ipc::dmarc_report::Result>(*std::move(result));
   }
   co_return refusal;
 }

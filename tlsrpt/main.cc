@@ -51,9 +51,9 @@ class Reports : public daily_reports::Reporter<DomainDay> {
     out.targets = read_records(texts);
     co_return out;
   }
-  std::string message(const DomainDay& day, const std::string& address) override {
+  std::string message(const DomainDay& day, const Target& target) override {
     const std::string compressed = daily_reports::compress(report_json(day, from_));
-    return report_mail(day, from_, address, compressed, loop_.clock().wall_now(), random_);
+    return report_mail(day, from_, target.value, compressed, loop_.clock().wall_now(), random_);
   }
   Result<void> post(const DomainDay& day, const std::string& url) override {
     return post_report(url, daily_reports::compress(report_json(day, from_)), posting_);

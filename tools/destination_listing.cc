@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
 #include "lib/ipc/delivery.h"
+#include "lib/views/limits.h"
 
 namespace pen::tools {
 
@@ -40,11 +41,7 @@ std::string limit_of(std::uint32_t n) { return n == 0 ? "no limit" : std::to_str
 std::string why(const Seen& d) {
   if (!d.entry.suspended.empty()) return readable(d.entry.suspended);
   if (d.facts.failures > 0) return readable(d.facts.reason);
-  for (const auto& l : d.entry.limits)
-    if (l.held.count() > 0 && l.domain.empty()) return fmt::format("rests for {} s", (l.held.count() + 999) / 1000);
-  for (const auto& l : d.entry.limits)
-    if (!l.rate.empty() && l.domain.empty()) return "at most " + l.rate;
-  return {};
+  return readable(views::limits_why(d.entry.limits));
 }
 
 /// The rule that decides, by its number in docs/scheduler.md.
@@ -77,11 +74,7 @@ std::string rule_text(const Explained& e) {
 
 /// "google of a.example: 10/m (learned), 5 jobs wait, 8 in the last minute; rests for 300 s: reason".
 std::string limit_text(const ipc::destinations::Limit& l) {
-  std::string text = l.group.empty() ? l.name : l.group;
-  if (!l.group.empty() && !l.name.empty()) text += " by " + l.name;
-  if (!l.source.empty()) text += " from " + l.source;
-  if (!l.domain.empty()) text += " of " + readable(l.domain);
-  text += ": ";
+  std::string text = readable(views::limit_subject(l)) + ": ";
   std::string limits = l.rate;
   if (l.connections > 0) limits += fmt::format("{}{} connections", limits.empty() ? "" : ", ", l.connections);
   text += limits.empty() ? "no rate" : limits;
@@ -139,6 +132,8 @@ std::string list_line(const Seen& d) {
                      d.facts.failures > 0 ? when(d.facts.next_retry) : "-", readable(d.entry.shown), d.entry.transport,
                      d.entry.source.empty() ? "" : " from " + d.entry.source, reason.empty() ? "" : " " + reason);
 }
+
+std::string limit_line(const ipc::destinations::Limit& l) { return "           " + limit_text(l) + "\n"; }
 
 std::string source_header() { return "STATE      CONN SOURCE           FROM, BY NAME, THROUGH; POOLS; REASON\n"; }
 
@@ -305,6 +300,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
 
 std::string json_line(const ipc::destinations::SourceSeen& s) { return views::text_of(views::to_json(s)); }
 std::string json_line(const ipc::destinations::SourceGroup& g) { return views::text_of(views::to_json(g)); }
+std::string json_line(const ipc::destinations::LimitSeen& l) { return views::text_of(views::to_json(l)); }
 std::string json_line(const Backend& b) { return views::text_of(views::to_json(b)); }
 std::string json_line(const Seen& d) { return views::text_of(views::to_json(d)); }
 std::string json_line(const destdb::Suspension& s) { return views::text_of(views::to_json(s)); }

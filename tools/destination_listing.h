@@ -27,6 +27,8 @@ std::string show_text(const destdb::Suspension& s);
 std::string explain_text(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
                          const ipc::destinations::Backend& backend, WallTime now);
 
+/// Of a limit that is of no destination.
+std::string limit_line(const ipc::destinations::Limit& l);
 std::string source_header();
 std::string source_line(const ipc::destinations::SourceSeen& s);
 /// Below its source's.
@@ -35,6 +37,7 @@ std::string source_line(const ipc::destinations::SourceGroup& g);
 /// One line of JSON.
 std::string json_line(const ipc::destinations::SourceSeen& s);
 std::string json_line(const ipc::destinations::SourceGroup& g);
+std::string json_line(const ipc::destinations::LimitSeen& l);
 std::string json_line(const ipc::destinations::Backend& b);
 std::string json_line(const Seen& d);
 std::string json_line(const destdb::Suspension& s);

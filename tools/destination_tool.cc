@@ -34,6 +34,15 @@ std::string take_destination(Options& o, const std::vector<std::string>& words) 
   o.reason = join({words.begin() + 1, words.end()});
   return {};
 }
+/// Also a limit that is of no destination: "tenant:NAME".
+std::string take_shown(Options& o, const std::vector<std::string>& words) {
+  for (const std::string_view kind : {"tenant:", "domain:"}) {
+    if (!words[0].starts_with(kind) || words[0].size() == kind.size() || words[0].size() > kMaxAddress) continue;
+    o.destination = words[0];
+    return {};
+  }
+  return take_destination(o, words);
+}
 std::string take_rate(Options& o, const std::vector<std::string>& words) {
   if (std::string wrong = take_destination(o, {words[0]}); !wrong.empty()) return wrong;
   if (words[1] == "none") return {};
@@ -73,7 +82,7 @@ struct Row {
 constexpr std::size_t kAny = static_cast<std::size_t>(-1);
 constexpr Row kCommands[] = {
     {"list", "", "every destination: state, connections, failures, next try", Command::list, 0, 0, take_nothing},
-    {"show", " DEST", "everything known of it", Command::show, 1, 1, take_destination},
+    {"show", " DEST", "everything known of it", Command::show, 1, 1, take_shown},
     {"suspend", " DEST [REASON]", "deliver nothing there until it is resumed, also after a restart", Command::suspend,
      1, kAny, take_destination},
     {"resume", " DEST", "deliver again", Command::resume, 1, 1, take_destination},
@@ -124,7 +133,9 @@ std::expected<DestinationTool::Options, service::Ending> DestinationTool::read(i
       line.options.end(),
       {{"",
         "DEST is a host name, an address, either with a port ([192.0.2.1]:25), a domain, or "
-        ".DOMAIN for all that is below it. source:NAME is a source, for suspend, resume and forget."},
+        ".DOMAIN for all that is below it. source:NAME is a source, for suspend, resume and forget; show has its "
+        "limit, and "
+        "those of tenant:NAME and domain:NAME."},
        {"-j, --json", "one JSON object a line, for list, show, explain and sources", service::set(o.json)},
        service::directory_option(o.directory)});
   const auto words = line.read(argc, argv);
@@ -176,8 +187,9 @@ int DestinationTool::look(const std::string& name) {
   std::map<std::string, Seen> live;
   destdb::Suspensions suspensions;
   Backend backend;
+  std::vector<LimitSeen> limits;
   const bool up = qmgr_
-                      .ask(Find{1, name},
+                      .ask(Find{.request = 1, .name = name, .limits = true},
                            [&](FromQmgr& m) {
                              if (auto* s = std::get_if<Suspended>(&m)) {
                                suspensions.emplace(s->name, destdb::Suspension{s->name, s->reason, s->since});
@@ -186,6 +198,8 @@ int DestinationTool::look(const std::string& name) {
                                live.insert_or_assign(key, from_qmgr(std::move(*e)));
                              } else if (auto* b = std::get_if<Backend>(&m)) {
                                backend = std::move(*b);
+                             } else if (auto* l = std::get_if<LimitSeen>(&m)) {
+                               limits.push_back(std::move(*l));
                              }
                            })
                       .has_value();
@@ -219,6 +233,11 @@ int DestinationTool::look(const std::string& name) {
   for (const auto& [key, d] : live) {
     ++count;
     print_one(d, whole);
+  }
+  if (!options_.json && !whole && !limits.empty()) print("LIMITS\n");
+  for (const LimitSeen& l : limits) {
+    ++count;
+    print(options_.json ? json_line(l) : limit_line(l.limit));
   }
   const bool missing = !read && read.error().is_errno(ENOENT);
   if (!up) note("the mail system is not running; this is what it knew when it last wrote (" + qmgr_.why() + ")");

@@ -48,10 +48,10 @@ ipc::queue::Entry find(const config::Config& config, const std::string& queue_id
   return whole;
 }
 
-views::Route ask(DestinationClient& qmgr, const std::string& recipient, const std::string& sender) {
+views::Route ask(DestinationClient& qmgr, const std::string& recipient, const ipc::queue::Entry& message) {
   using namespace ipc::destinations;
   views::Route route;
-  const auto done = qmgr.ask(Explain{1, recipient, sender}, [&route](FromQmgr& m) {
+  const auto done = qmgr.ask(Explain{1, recipient, message.sender, message.tenant}, [&route](FromQmgr& m) {
     if (auto* e = std::get_if<Explained>(&m)) route.explained = std::move(*e);
     if (auto* e = std::get_if<Entry>(&m)) route.hosts.push_back(views::from_qmgr(std::move(*e)));
   });
@@ -105,7 +105,7 @@ int explain_message(const config::Config& config, const ExplainOptions& options)
   const bool goes = message.place != ipc::queue::Place::hold && message.place != ipc::queue::Place::maildrop;
   for (std::size_t i = 0; goes && i < message.recipients.size() && i < most; ++i) {
     const std::string& address = message.recipients[i].address;
-    if (!routes.contains(address)) routes.emplace(address, ask(qmgr, address, message.sender));
+    if (!routes.contains(address)) routes.emplace(address, ask(qmgr, address, message));
   }
   const WallTime now = system_clock().wall_now();
   const auto& s = config.settings();

@@ -275,12 +275,13 @@ async::Task<std::string> TopSource::tell(std::string queue_id) {
     const std::string address = whole.recipients[i].address;
     if (routes.contains(address)) continue;
     views::Route route;
-    const auto asked =
-        co_await ask(ipc::destinations::Explain{1, address, whole.sender}, [&route](ipc::destinations::FromQmgr& m) {
-          if (auto* e = std::get_if<ipc::destinations::Explained>(&m)) route.explained = std::move(*e);
-          if (auto* e = std::get_if<ipc::destinations::Entry>(&m))
-            route.hosts.push_back(views::from_qmgr(std::move(*e)));
-        });
+    const auto asked = co_await ask(ipc::destinations::Explain{1, address, whole.sender, whole.tenant},
+                                    [&route](ipc::destinations::FromQmgr& m) {
+                                      if (auto* e = std::get_if<ipc::destinations::Explained>(&m))
+                                        route.explained = std::move(*e);
+                                      if (auto* e = std::get_if<ipc::destinations::Entry>(&m))
+                                        route.hosts.push_back(views::from_qmgr(std::move(*e)));
+                                    });
     if (!asked) route.unknown = asked.error().message();
     routes.emplace(address, std::move(route));
   }

@@ -85,6 +85,22 @@ BOOST_AUTO_TEST_CASE(the_first_screen_has_rates_queue_and_destinations_with_thei
     BOOST_TEST(text.contains(part), part << " in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(a_provider_that_rests_or_has_a_line_says_so) {
+  Rig rig;
+  rig.add("mx1.big.example[192.0.2.1]:25", Class::closed, 0, 0);
+  auto& limits = rig.now.destinations.back().entry.limits;
+  limits.emplace_back().group = "big";
+  limits.back().rate = "10/m";
+  limits.back().waiting = 4;
+  limits.emplace_back().group = "big";
+  limits.back().domain = "a.example";
+  limits.back().held = seconds(60);  // of one sender
+  limits.back().waiting = 3;
+  BOOST_TEST(rig.text().contains("at most 10/m, 7 jobs wait at limits"));
+  limits.front().held = milliseconds(59'100);
+  BOOST_TEST(rig.text().contains("rests for 60 s"));
+}
+
 BOOST_AUTO_TEST_CASE(destinations_are_sorted_and_filtered_by_keys) {
   Rig rig;
   BOOST_TEST(rig.first() == "a.example[192.0.2.1]:25");

@@ -74,7 +74,9 @@ class Reporter {
  protected:
   virtual async::Task<Wanted> who_wants(std::string domain) = 0;
   /// The whole message to one address, in stored form (CRLF).
-  virtual std::string message(const Day& day, const std::string& address) = 0;
+  virtual std::string message(const Day& day, const Target& target) = 0;
+  /// Whether anybody is to hear of the day; false: it is not wanted.
+  virtual bool worth(const Day&) const { return true; }
   /// Hands the report to a URL; called in the pool. Errors are for people.
   virtual Result<void> post(const Day& day, const std::string& url) = 0;
 
@@ -94,7 +96,7 @@ class Reporter {
   static async::Task<void> one_of(Reporter* self, Round* round, std::int64_t day, std::string domain, bool now);
   async::Task<std::uint64_t> report(std::int64_t number, std::string domain, bool now);
   async::Task<std::uint64_t> hand_over(const Day* day, std::vector<Target> targets, bool* all);
-  async::Task<bool> mail(const Day* day, std::string address);
+  async::Task<bool> mail(const Day* day, Target target);
   async::Task<bool> hand_to_url(const Day* day, std::string url);
 
   Tools tools_;
@@ -132,13 +134,13 @@ async::Task<void> Reporter<Day>::keep_reporting(Reporter* self) {
 
 /// Queues one report. False: it could not be, and is worth another try.
 template <class Day>
-async::Task<bool> Reporter<Day>::mail(const Day* day, std::string address) {
+async::Task<bool> Reporter<Day>::mail(const Day* day, Target target) {
   intake::Derived derived;
   derived.envelope.sender = sender_;
   derived.envelope.client.protocol = "local";
   derived.envelope.recipients.push_back(
-      {.address = address, .original = {}, .orcpt = {}, .notify = mail::notify::kNever});
-  derived.before = message(*day, address);
+      {.address = target.value, .original = {}, .orcpt = {}, .notify = mail::notify::kNever});
+  derived.before = message(*day, target);
   const async::Until until{.deadline = tools_.loop.now() + tools_.intake.settings.enqueue_timeout};
   auto queue_id = co_await intake::enqueue_derived(tools_.intake, std::move(derived), until);
   if (!queue_id) {
@@ -146,7 +148,7 @@ async::Task<bool> Reporter<Day>::mail(const Day* day, std::string address) {
     co_return false;
   }
   ++mailed_;
-  log::info("{}: {} for {} to {}", *queue_id, name_, day->domain, address);
+  log::info("{}: {} for {} to {}", *queue_id, name_, day->domain, target.value);
   co_return true;
 }
 
@@ -172,7 +174,7 @@ async::Task<std::uint64_t> Reporter<Day>::hand_over(const Day* day, std::vector<
   for (const Target& target : targets) {
     if (std::ranges::find(day->reached, target.value) != day->reached.end()) continue;
     const bool taken =
-        target.kind == Target::Kind::mail ? co_await mail(day, target.value) : co_await hand_to_url(day, target.value);
+        target.kind == Target::Kind::mail ? co_await mail(day, target) : co_await hand_to_url(day, target.value);
     if (taken) days_.note_reached(day->day, day->domain, target.value);
     sent += taken ? 1 : 0;
     *all = *all && taken;
@@ -188,7 +190,8 @@ async::Task<std::uint64_t> Reporter<Day>::report(std::int64_t number, std::strin
   const auto [at, mine] = in_hand_.try_emplace(key, kNever);
   if (!mine && (at->second == kNever || (!now && at->second > tools_.loop.now()))) co_return 0;
   at->second = kNever;  // nobody else takes it meanwhile
-  Wanted wanted = co_await who_wants(domain);
+  Wanted wanted{.known = true, .targets = {}};
+  if (const Day* day = days_.find(number, domain); day != nullptr && worth(*day)) wanted = co_await who_wants(domain);
   std::uint64_t sent = 0;
   bool all = wanted.known;
   const Day* known = days_.find(number, domain);

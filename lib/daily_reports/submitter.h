@@ -21,7 +21,8 @@ struct Submitter {
 /// Where a report goes.
 struct Target {
   enum class Kind : std::uint8_t { mail, https } kind = Kind::mail;
-  std::string value;  // an address without "mailto:"; a whole URL
+  std::string value;           // an address without "mailto:"; a whole URL
+  std::uint64_t max_size = 0;  // bytes of the compressed report; 0: no limit
   bool operator==(const Target&) const = default;
 };
 

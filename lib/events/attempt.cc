@@ -47,7 +47,8 @@ void tell_attempt(const Attempt& a) {
       .text(Field::session, a.session)
       .text(Field::tls_protocol, a.tls_protocol)
       .text(Field::tls_cipher, a.tls_cipher)
-      .flag(Field::tls_trusted, a.tls_trusted);
+      .flag(Field::tls_trusted, a.tls_trusted)
+      .text(Field::source, a.source);
   tell(e);
 }
 

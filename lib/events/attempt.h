@@ -21,7 +21,7 @@ struct Attempt {
   const mail::Delays& delays;
   const mail::DeliveryStatus& status;
   mail::Wording wording = mail::Wording::usual;
-  std::string_view nexthop = {}, source_address = {};
+  std::string_view nexthop = {}, source_address = {}, source = {};  // source: the name of where it was sent from
   std::uint32_t number = 0;                             // which try of the message this is, from 1 on; 0: not known
   std::string_view session = {};                        // of the connection: session_text()
   std::string_view tls_protocol = {}, tls_cipher = {};  // of the connection; empty: clear text

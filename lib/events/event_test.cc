@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_torn_or_false_blob_ends_the_reading) {
 }
 
 BOOST_AUTO_TEST_CASE(types_and_fields_of_a_later_version_are_passed_over) {
-  // length 6, type 100, time 1, field 60 as a text "x"
+  // length 6, type 100, time 1, field 124 as a text "x"
   std::string blob = "\x06\x64\x01\xF9\x01\x01x";
   blob += "\x06";
   blob += static_cast<char>(Type::order);

@@ -18,12 +18,14 @@ inline constexpr std::string_view kName = "destinations";
 // tool → qmgr
 /// The destinations in memory, and what is suspended by hand. name: only those it fits; empty: all. troubled: only so
 /// many of those that failed last or are suspended, those that failed most often first, and as many suspensions; Done
-/// counts them all. 0: no such choice.
+/// counts them all. 0: no such choice. limits: also a LimitSeen for each limit of domains, sources and tenants, whose
+/// name, as "tenant:NAME", may be asked for as well; an older tool does not know that answer.
 struct Find {
   std::uint64_t request = 0;
   std::string name;
   std::uint32_t troubled = 0;
-  PEN_FIELDS(request, name, troubled)
+  bool limits = false;
+  PEN_FIELDS(request, name, troubled, limits)
 };
 enum class Verb : std::uint8_t { suspend, resume, forget, rate };
 struct Order {
@@ -40,7 +42,8 @@ struct Explain {
   std::uint64_t request = 0;
   std::string recipient;
   std::string sender;
-  PEN_FIELDS(request, recipient, sender)
+  std::string tenant = {};  // of the mail; empty: it has none, or it is not known
+  PEN_FIELDS(request, recipient, sender, tenant)
 };
 
 /// The sources of outgoing mail. Answered by one SourceSeen each, its SourceGroups behind it, Done. Orders name one
@@ -167,6 +170,12 @@ struct SourceGroup {
   WallTime blocked_until{};
   PEN_FIELDS(request, source, group, stage, limit, taken, accepted, blocked, blocked_until)
 };
+/// A limit that is of no destination.
+struct LimitSeen {
+  std::uint64_t request = 0;
+  Limit limit;
+  PEN_FIELDS(request, limit)
+};
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
 struct Done {
   std::uint64_t request = 0;
@@ -177,6 +186,6 @@ struct Done {
 };
 
 using ToQmgr = std::variant<Find, Order, Explain, FindSources>;
-using FromQmgr = std::variant<Entry, Suspended, Explained, Done, Backend, SourceSeen, SourceGroup>;
+using FromQmgr = std::variant<Entry, Suspended, Explained, Done, Backend, SourceSeen, SourceGroup, LimitSeen>;
 
 }  // namespace pen::ipc::destinations

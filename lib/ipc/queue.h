@@ -153,8 +153,9 @@ struct Entry {
   std::string tenant;  // not of a brief one
   // Which try of the message is the next one, or the one under way, from 1 on (docs/events.md); 0: not said.
   std::uint32_t attempt = 0;
+  std::uint64_t share_waits = 0;  // deferred: how many of its tenant's messages wait for a share of the active set
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire, more, domains,
-             originals, bounced, fault, tenant, attempt)
+             originals, bounced, fault, tenant, attempt, share_waits)
 };
 struct Content {
   std::uint64_t request = 0;

@@ -37,30 +37,30 @@ ordered_json json_of(const ClassSeen& c) {
   return j;
 }
 
+void add_to(ordered_json& j, const ipc::destinations::Limit& l) {
+  const auto text = [&j](const char* name, const std::string& value) {
+    if (!value.empty()) j[name] = value;
+  };
+  text("group", l.group);
+  text("source", l.source);
+  text("sender_domain", l.domain);
+  text("name", l.name);
+  text("rate", l.rate);
+  text("set", l.set);
+  text("ordered", l.ordered);
+  if (l.connections > 0) j["connections"] = l.connections;
+  j["jobs_waiting"] = l.waiting;
+  j["last_minute"] = l.last_minute;
+  if (l.held.count() > 0) j["held_ms"] = l.held.count();
+  if (l.complaints > 0) j["complaints"] = l.complaints;
+  if (l.complained != WallTime{}) j["complained"] = unix_seconds(l.complained);
+  text("rule", l.rule);
+  text("reason", l.reason);
+}
+
 ordered_json json_of(const std::vector<ipc::destinations::Limit>& limits) {
   ordered_json list = ordered_json::array();
-  for (const auto& l : limits) {
-    ordered_json j;
-    const auto text = [&j](const char* name, const std::string& value) {
-      if (!value.empty()) j[name] = value;
-    };
-    text("group", l.group);
-    text("source", l.source);
-    text("sender_domain", l.domain);
-    text("name", l.name);
-    text("rate", l.rate);
-    text("set", l.set);
-    text("ordered", l.ordered);
-    if (l.connections > 0) j["connections"] = l.connections;
-    j["jobs_waiting"] = l.waiting;
-    j["last_minute"] = l.last_minute;
-    if (l.held.count() > 0) j["held_ms"] = l.held.count();
-    if (l.complaints > 0) j["complaints"] = l.complaints;
-    if (l.complained != WallTime{}) j["complained"] = unix_seconds(l.complained);
-    text("rule", l.rule);
-    text("reason", l.reason);
-    list.push_back(std::move(j));
-  }
+  for (const auto& l : limits) add_to(list.emplace_back(ordered_json::object()), l);
   return list;
 }
 
@@ -175,6 +175,13 @@ ordered_json to_json(const ipc::destinations::SourceGroup& g) {
     j["blocked"] = g.blocked;
     j["blocked_until"] = unix_seconds(g.blocked_until);
   }
+  return j;
+}
+
+ordered_json to_json(const ipc::destinations::LimitSeen& l) {
+  ordered_json j;
+  j["type"] = "limit";
+  add_to(j, l.limit);
   return j;
 }
 

@@ -33,6 +33,7 @@ nlohmann::ordered_json to_json(const ipc::destinations::Explained& e, const std:
                                const ipc::destinations::Backend& backend);
 nlohmann::ordered_json to_json(const ipc::destinations::SourceSeen& s);
 nlohmann::ordered_json to_json(const ipc::destinations::SourceGroup& g);
+nlohmann::ordered_json to_json(const ipc::destinations::LimitSeen& l);
 /// On one line, with its end. What is no UTF-8 is replaced.
 std::string text_of(const nlohmann::ordered_json& j);
 

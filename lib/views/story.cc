@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
+#include "lib/views/limits.h"
 
 namespace pen::views {
 
 using ipc::destinations::Class;
 using ipc::destinations::Explained;
+using ipc::destinations::Limit;
 using ipc::destinations::Rule;
 using ipc::queue::Entry;
 using ipc::queue::EntryRecipient;
@@ -98,6 +100,48 @@ bool failing(const Case& c) {
   return true;
 }
 
+void orders_for_limit(const Case& c, const Limit& l) {
+  const std::string& group = l.group;
+  if (!group.empty()) {
+    c.story.orders.push_back("pendest show '" + group + "'    the limit, and what complained");
+    if (l.complaints > 0 || l.held.count() > 0)
+      c.story.orders.push_back("pendest forget '" + group + "'    forget what was learned of it");
+    if (!l.ordered.empty()) c.story.orders.push_back("pendest rate '" + group + "' none    end the order");
+  }
+  if (group.empty() && !l.name.empty()) c.story.orders.push_back("pendest show '" + l.name + "'    the limit");
+  if (!l.set.empty() || (l.connections > 0 && l.complaints == 0))
+    c.story.orders.push_back("penconf delivery_limit_maps " + c.route->explained.transport +
+                             "_destination_rate_limit default_destination_rate_limit    what is set");
+}
+
+/// A limit lets nothing through, or others wait at it already.
+bool limited(const Case& c, bool rests) {
+  const Explained& e = c.route->explained;
+  const auto& hosts = c.route->hosts;
+  const Limit* const l =
+      limit_that_holds(e.limits, {c.message.sender, hosts.empty() ? std::string() : hosts.front().entry.source});
+  if (l == nullptr || (l->held.count() > 0) != rests) return false;
+  RecipientStory& s = c.story;
+  s.cause = Cause::limited;
+  const std::string subject = limit_subject(*l), bounds = limit_bounds(*l);
+  if (rests) {
+    const WallTime then = c.now + std::chrono::duration_cast<microseconds>(l->held);
+    s.why = fmt::format("{} rests after a complaint: nothing is sent there{}.", subject,
+                        l->rule.empty() ? "" : ", by rule " + l->rule);
+    s.next = fmt::format("It may be sent again {}{}.", at_time(then, c.now), bounds.empty() ? "" : ", " + bounds);
+    s.at = s.at ? std::max(*s.at, then) : then;
+  } else {
+    s.why = fmt::format("{} gets {}, and {} {} for that.", subject, bounds.empty() ? "so much only" : bounds,
+                        l->waiting, l->waiting == 1 ? "job waits" : "jobs wait");
+    s.next = s.at ? "It is offered again " + at_time(*s.at, c.now) + ", and takes its turn then."
+                  : "It is sent when its turn comes: senders take turns.";
+    if (!l->rule.empty()) s.why += " The limit was learned from a complaint, by rule " + l->rule + ".";
+  }
+  if (!l->reason.empty()) s.why += " The complaint was: " + l->reason;
+  orders_for_limit(c, *l);
+  return true;
+}
+
 bool held_up(const Case& c) {
   const Explained& e = c.route->explained;
   for (const Seen& d : c.route->hosts) {
@@ -120,6 +164,7 @@ bool held_up(const Case& c) {
       return true;
     }
   }
+  if (limited(c, false)) return true;
   if (e.rule != Rule::wait && e.rule != Rule::ride) return false;
   c.story.cause = Cause::busy;
   std::string used;
@@ -135,6 +180,13 @@ bool held_up(const Case& c) {
 void with_route(const Case& c) {
   const Explained& e = c.route->explained;
   RecipientStory& s = c.story;
+  if (e.rule == Rule::unroutable && e.text.starts_with("no source of pool ")) {  // qmgr/egress.cc
+    s.cause = Cause::no_source;
+    s.why = "No source may send it now: " + e.text + ".";
+    s.next = s.at ? "It is offered again " + at_time(*s.at, c.now) + "." : "It is put off until one may.";
+    s.orders.emplace_back("pendest sources    blocks, rests and warm-up of each");
+    return;
+  }
   if (e.rule == Rule::unroutable) {
     s.cause = Cause::no_route;
     s.why = "Nobody can say where it goes: " + e.status + (e.status.empty() ? "" : " ") + e.text + ".";
@@ -158,7 +210,7 @@ void with_route(const Case& c) {
   if (e.rule == Rule::nothing && kept != hosts.end() &&
       std::ranges::none_of(hosts, [](const Seen& d) { return d.entry.suspended.empty() && d.facts.failures == 0; }))
     return suspended(c, kept->entry.suspended);
-  if (failing(c) || held_up(c)) return;
+  if (limited(c, true) || failing(c) || held_up(c)) return;
   const auto chosen = std::ranges::find_if(hosts, [](const Seen& d) { return d.entry.chosen; });
   const std::string to = chosen == hosts.end() ? s.destination : chosen->entry.shown;
   if (c.message.place != Place::deferred) {
@@ -168,6 +220,14 @@ void with_route(const Case& c) {
     return;
   }
   s.next = s.at ? "It is offered again " + at_time(*s.at, c.now) + ", to " + to + "." : "It is offered to " + to + ".";
+  if (c.recipient.delay_reason.empty() && c.message.share_waits > 0) {
+    s.cause = Cause::waits_for_share;
+    s.why = fmt::format("Its tenant has its share of the active set, and {} of its messages wait for room there.",
+                        c.message.share_waits);
+    s.next = "It is begun when one of its tenant's messages is through, at the latest " + at_time(*s.at, c.now) + ".";
+    s.orders.emplace_back("penconf tenant_active_share");
+    return;
+  }
   if (c.recipient.delay_reason.empty()) {
     s.cause = Cause::next_try;
     s.why = "Nothing was said against it; it waits for the message's next try.";
@@ -249,8 +309,9 @@ void message_orders(const Entry& m, Story& story) {
 
 std::string_view cause_word(Cause cause) {
   static constexpr std::string_view kWords[] = {
-      "on_hold",      "maildrop",   "delivering", "no_route",        "suspended", "program_down", "host_failing",
-      "rate_limited", "class_full", "busy",       "put_off_by_host", "next_try",  "returned",     "unknown"};
+      "on_hold",         "maildrop",        "delivering", "no_route",     "no_source",  "suspended",
+      "program_down",    "host_failing",    "limited",    "rate_limited", "class_full", "busy",
+      "waits_for_share", "put_off_by_host", "next_try",   "returned",     "unknown"};
   const auto i = static_cast<std::size_t>(cause);
   return i < std::size(kWords) ? kWords[i] : "unknown";
 }

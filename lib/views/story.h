@@ -30,12 +30,15 @@ enum class Cause : std::uint8_t {
   maildrop,         // for pickup
   delivering,       // nothing: it is in hand, or comes to it in a moment
   no_route,         // nobody knows where it goes
+  no_source,        // a source of its pool that may send there
   suspended,        // an order or a setting keeps mail from there
   program_down,     // the delivery program cannot be reached
   host_failing,     // no host can be reached; their next try is due later
+  limited,          // what its receiver, sender, source or tenant may have: after a complaint, or by a setting
   rate_limited,     // the rate delay of the destination
   class_full,       // a session of the host's class
   busy,             // a connection: as many as may be are in use
+  waits_for_share,  // its tenant's share of the active set
   put_off_by_host,  // the message's next try: the host did not want it
   next_try,         // the message's next try, for no reason that is known
   returned,         // the notice to the sender

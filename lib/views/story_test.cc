@@ -110,6 +110,67 @@ BOOST_AUTO_TEST_CASE(a_rate_delay_a_full_class_and_busy_connections_are_told_apa
   BOOST_CHECK(rig.recipient().cause == Cause::delivering);
 }
 
+BOOST_AUTO_TEST_CASE(a_receiver_that_rests_is_said_to_rest_and_until_when) {
+  Rig rig;
+  auto& limit = rig.route.explained.limits.emplace_back();
+  limit.group = "google";
+  limit.domain = "other.example";
+  limit.held = seconds(600);
+  BOOST_CHECK(rig.recipient().cause == Cause::put_off_by_host);  // it is of other senders
+  limit.domain = "a.example";
+  limit.rate = "1/m";
+  limit.reason = "421 4.7.28 an unusual rate of mail";
+  limit.rule = "google-rate-dkim";
+  limit.complaints = 1;
+  const RecipientStory s = rig.recipient();
+  BOOST_CHECK(s.cause == Cause::limited);
+  BOOST_TEST(s.why.contains("google of a.example rests after a complaint"));
+  BOOST_TEST(s.why.contains("google-rate-dkim"));
+  BOOST_TEST(s.why.contains("421 4.7.28 an unusual rate of mail"));
+  BOOST_TEST(s.next.contains("in 10 min"));
+  BOOST_TEST(s.next.contains("at most 1/m"));
+  BOOST_CHECK(s.at == rig.now + seconds(600));
+  BOOST_TEST(s.orders.front().starts_with("pendest show 'google'"));
+  // A source that it does not leave from.
+  limit.source = "b";
+  BOOST_CHECK(rig.recipient().cause == Cause::put_off_by_host);
+  rig.route.hosts[0].entry.source = "b";
+  BOOST_CHECK(rig.recipient().cause == Cause::limited);
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_at_a_limit_is_said_to_wait_there) {
+  Rig rig;
+  rig.message.place = Place::active;
+  rig.message.recipients[0].delay_reason.clear();
+  auto& limit = rig.route.explained.limits.emplace_back();
+  limit.name = "tenant:acme";
+  limit.rate = limit.set = "60/h";
+  limit.connections = 2;
+  BOOST_CHECK(rig.recipient().cause == Cause::delivering);
+  limit.waiting = 7;
+  const RecipientStory s = rig.recipient();
+  BOOST_CHECK(s.cause == Cause::limited);
+  BOOST_TEST(s.why.contains("tenant:acme gets at most 60/h and 2 connections, and 7 jobs wait"));
+  BOOST_TEST(s.orders.front().starts_with("pendest show 'tenant:acme'"));
+  BOOST_TEST(s.orders.at(1).starts_with("penconf delivery_limit_maps"));
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_without_a_source_and_a_tenant_with_its_share_are_told_apart) {
+  Rig rig;
+  rig.message.recipients[0].delay_reason.clear();
+  rig.message.share_waits = 12;
+  BOOST_CHECK(rig.recipient().cause == Cause::waits_for_share);
+  BOOST_TEST(rig.recipient().why.contains("12 of its messages wait"));
+  rig.message.share_waits = 0;
+  BOOST_CHECK(rig.recipient().cause == Cause::next_try);
+  rig.route.hosts.clear();
+  rig.route.explained.rule = Rule::unroutable;
+  rig.route.explained.status = "4.3.2";
+  rig.route.explained.text = "no source of pool p can send to big: a: blocked";
+  BOOST_CHECK(rig.recipient().cause == Cause::no_source);
+  BOOST_TEST(rig.recipient().orders.front().starts_with("pendest sources"));
+}
+
 BOOST_AUTO_TEST_CASE(where_no_name_server_answers_nobody_knows_the_way) {
   Rig rig;
   rig.route.hosts.clear();

@@ -415,13 +415,13 @@ function queue(main, id) {
 }
 
 function message(main, id) {
-  const facts = el("div"), story = el("div");
+  const facts = el("div"), why = el("div"), story = el("div");
   const give = (title, path) => el("button", { type: "button", class: path === "delete" ? "danger" : null,
     click: () => order(title, `queue/${path}`, { ids: [id], dry_run: true }, "", () => load()) }, title);
   main.append(el("section", {}, el("h2", {}, "Message ", el("span", { class: "code" }, id)),
     el("div", { class: "tools" }, el("a", { href: "#queue" }, "Back to the queue"), give("Try now", "flush"), give("Hold", "hold"),
       give("Release", "release"), give("Return to sender", "expire"), give("Delete", "delete")), facts),
-  section("Its story", story));
+  section("Why it waits", why), section("Its story", story));
   async function load(byItself = false) {
     const show = byItself ? redraw : draw;
     try {
@@ -433,12 +433,35 @@ function message(main, id) {
         m.recipients || [], "No recipient is left."));
     } catch (error) { show(facts, error.status === 404 ? el("p", { class: "note" }, "It is no longer in the queue.") : problem(error)); }
     try {
+      const told = await ask(`messages/${encodeURIComponent(id)}/explain`);
+      show(why, el("p", {}, told.where), table("Recipients and what they wait for", [{ title: "Recipient", text: true, cell: (r) => r.address },
+        { title: "Why", text: true, cell: (r) => [r.why, r.said ? `It was said: ${r.said}` : null].filter(Boolean).join(" ") },
+        { title: "What comes next", text: true, cell: (r) => r.next || "" }, { title: "When", cell: (r) => (r.at ? clock(r.at) : "") }],
+      told.recipients, "No recipient is left."),
+      ...(told.recipients_left_out ? [el("p", { class: "note" }, `and ${count(told.recipients_left_out)} more`)] : []));
+    } catch (error) { show(why, error.status === 404 ? el("p", { class: "note" }, "It waits for nothing.") : problem(error)); }
+    try {
       const { events, connected } = await ask(`events?${query({ queue_id: id, limit: 1000 })}`);
       show(story, events.length ? el("ul", { class: "story" }, events.map((e) => el("li", {}, eventLine(e)))) : el("p", { class: "note" }, connected ? "No event of it is kept." : eventsOff));
     } catch (error) { show(story, problem(error)); }
   }
   load();
   return { event: () => { if (live.events.at(-1)?.queue_id === id) load(true); } };
+}
+
+/** Each limit once, however many hosts it is of. */
+function limitTable(list) {
+  const subject = (l) => [l.group || l.name, l.group && l.name ? `by ${l.name}` : null, l.source ? `from ${l.source}` : null,
+    l.sender_domain ? `of ${l.sender_domain}` : null].filter(Boolean).join(" ");
+  const limits = new Map(list.flatMap((d) => d.limits || []).map((l) => [subject(l), l]));
+  return table("Limits", [
+    { title: "Limit of", text: true, cell: subject },
+    { title: "At most", cell: (l) => [l.rate, l.connections ? `${count(l.connections)} connections` : null].filter(Boolean).join(", ") },
+    { title: "Rests for", cell: (l) => (l.held_ms ? span(l.held_ms / 1000) : "") },
+    { title: "Jobs waiting", number: true, cell: (l) => count(l.jobs_waiting) },
+    { title: "Last minute", number: true, cell: (l) => count(l.last_minute) },
+    { title: "What complained", text: true, cell: (l) => [l.rule, l.reason].filter(Boolean).join(": ") },
+  ], [...limits.values()], "None.");
 }
 
 function destinations(main, name) {
@@ -459,7 +482,8 @@ function destinations(main, name) {
       const all = found.destinations || [found];
       show(list, destinationTable(all, "The scheduler knows no destination yet."),
         ...(name ? all.map((d) => el("dl", {}, Object.entries(d).filter(([, v]) => v !== null && typeof v !== "object" && v !== "" && v !== 0)
-          .map(([k, v]) => [el("dt", {}, k.replaceAll("_", " ")), el("dd", {}, String(v))]))) : []));
+          .map(([k, v]) => [el("dt", {}, k.replaceAll("_", " ")), el("dd", {}, String(v))]))) : []),
+        ...(name && all.some((d) => d.limits?.length) ? [limitTable(all)] : []));
     } catch (error) { show(list, problem(error)); }
   }
   load();
@@ -468,6 +492,7 @@ function destinations(main, name) {
 }
 
 const eventsOff = "No events: programs tell penevents nothing yet. Set event_log_file (docs/events.md), then they are shown here.";
+const eventTypes = ["received", "rejected", "delivered", "deferred", "bounced", "expired", "removed", "order", "auth_failed", "tls", "tls_failed", "returned", "feedback", "started", "stopped", "dropped", "lagging"];
 const eventKind = { delivered: "good", received: "good", deferred: "warn", rejected: "warn", bounced: "bad", expired: "bad", auth_failed: "warn", tls_failed: "warn", dropped: "warn" };
 function eventLine(e) {
   const where = e.relay || (e.client_address ? `${e.client_name || "unknown"}[${e.client_address}]` : "");
@@ -477,7 +502,7 @@ function eventLine(e) {
     e.queue_id ? el("a", { class: "code", href: `#queue/${encodeURIComponent(e.queue_id)}` }, e.queue_id) : null, " ", what];
 }
 function events(main) {
-  const types = el("select", {}, ["", "received", "rejected", "delivered", "deferred", "bounced", "expired", "order", "auth_failed", "tls_failed"].map((t) => el("option", { value: t }, t || "all types")));
+  const types = el("select", {}, ["", ...eventTypes].map((t) => el("option", { value: t }, t || "all types")));
   const text = el("input", { type: "search", size: 24 });
   const list = el("div", { "aria-live": "off" });
   let soon = false;

@@ -75,6 +75,7 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
     return ComplaintVerdict{rule->cls, false};
   }
   Gate* const g = gate_for(cluster, rule->scope, sender, source);
+  ComplaintVerdict verdict{rule->cls, refused};
   switch (rule->cls) {
     case Class::rate:
     case Class::reputation:
@@ -82,8 +83,9 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
       complained_of_rate(*g, *rule, words, pause,
                          g->delivered.count(clock_.now) * (together(*g) != nullptr ? hosts() : 1),
                          rule->cls != Class::block);
-      if (rule->cls == Class::block)
-        return ComplaintVerdict{rule->cls, refused, std::chrono::ceil<seconds>(g->learned.held_until - clock_.wall)};
+      verdict.rests = true;
+      if (rule->cls == Class::block && rule->scope == Scope::source)
+        verdict.blocked = std::chrono::ceil<seconds>(g->learned.held_until - clock_.wall);
       break;
     case Class::connections:
       complained_of_connections(cluster, from, source, *rule, pause, ceilings);
@@ -99,7 +101,7 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
     case Class::configuration:
       break;
   }
-  return ComplaintVerdict{rule->cls, refused};
+  return verdict;
 }
 
 void Shaping::tell_rules(const Cluster& cluster, HandJob& job) const {

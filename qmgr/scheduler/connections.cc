@@ -281,11 +281,13 @@ void Model::erase(Connection& c) {
   routes.drop_if_unused(d);
 }
 
-void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::DeliveryStatus& status,
-                   const std::vector<JobNumber>& unstarted) {
+std::optional<SourceBlock> Model::closed(Connection& c, bool was_opened, Trouble trouble,
+                                         const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
-  if (shaping.on() && trouble == Trouble::peer_421) complained_at_close(c, status);
+  const bool by_words =
+      trouble == Trouble::peer_421 || trouble == Trouble::greeting_4xx || trouble == Trouble::greeting_5xx;
+  const EndComplaint complaint = shaping.on() && by_words ? complained_at_close(c, was_opened, status) : EndComplaint{};
   std::vector<Job*> again, lost;
   // The peer's end may come in the same turn as the result that moved these jobs up: the program has
   // not seen them.
@@ -323,7 +325,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
   const bool failure =
       was_opened ? trouble != Trouble::none && !broken_tls &&
                        (served_nothing || (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
-                 : trouble != Trouble::replaced && trouble != Trouble::source && !broken_tls;
+                 : trouble != Trouble::replaced && trouble != Trouble::source && !broken_tls && !complaint.rests;
   if (failure) {
     back_off.failed(d, trouble, status);
     memory.keep(d);
@@ -332,7 +334,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
     d.facts.last_close = clock.wall;
     memory.keep(d);
   }
-  const std::string relay = d.address.shown();
+  const std::string relay = d.address.shown(), source = d.address.source;
   // Holds the destination while its jobs move.
   ++d.references;
   erase(c);
@@ -341,15 +343,17 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
   }
   for (Job* j : again) {
     ++figures.rescheduled;
-    if (trouble == Trouble::source && !j->message->withdrawn)
+    if ((trouble == Trouble::source || complaint.block) && !j->message->withdrawn)
       reroute(*j);  // to another source
     else
       schedule(*j);
   }
+  if (complaint.block) reroute_source(source);
   recheck(d);
   if (t.exclusive()) to_serve.mark(t);
   --d.references;
   routes.drop_if_unused(d);
+  return complaint.block;
 }
 
 void Model::drop(Job& j) {

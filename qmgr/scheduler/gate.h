@@ -3,7 +3,8 @@
 ///
 /// A gate holds for what it was made for: a provider or the hosts of a route, for one source address or one sender's
 /// domain where a complaint named that, or what the administrator has limited. A job passes all of its gates at once,
-/// and takes a token of each when it is handed out. Those that wait at one take turns by party, as for workers.
+/// and takes a token of each when it is handed out. Those that wait at one take turns by tenant, and those of a tenant
+/// by party, as for workers.
 ///
 /// Owned:    by Group, Flow or Shaping.
 /// Changed:  by shaping.h; the line by gates.cc.
@@ -21,6 +22,7 @@
 #include "lib/base/time.h"
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/shaping_options.h"
+#include "qmgr/scheduler/tenant_round.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -74,6 +76,10 @@ class Returns {
       return wait;
     }
   }
+  /// None of them is still to come.
+  bool over(SteadyTime now, seconds step) const {
+    return by_window_.empty() || by_window_.rbegin()->first < now.time_since_epoch() / std::max(step, seconds(1));
+  }
 
  private:
   std::map<std::int64_t, std::uint64_t> by_window_;  // as many as there are steps in most, at most
@@ -87,6 +93,13 @@ struct GateShare {
   List<Job> jobs;
   std::size_t count = 0;
   Node<GateShare> round{this};
+  Tenant* owner() const;
+};
+
+/// What a tenant has before a gate.
+struct TenantAtGate {
+  std::size_t jobs = 0, parties = 0;
+  std::uint32_t weight = 0;  // as it was when it came
 };
 
 struct Gate {
@@ -99,19 +112,22 @@ struct Gate {
   bool took = true;              // a delivery since the last complaint
   std::uint64_t since_rise = 0;  // handed out
   SteadyTime rose{};
-  SteadyTime held_until{};      // of learned.held_until
-  Returns returns;              // of those that were put off because of the line
-  std::uint64_t passed = 0;     // jobs that have passed and were not handed out
-  std::uint64_t under_way = 0;  // handed out, and not done
+  SteadyTime held_until{};                              // of learned.held_until
+  std::map<std::string, Returns, std::less<>> returns;  // of those that were put off because of the line, by tenant
+  std::uint64_t passed = 0;                             // jobs that have passed and were not handed out
+  std::uint64_t under_way = 0;                          // handed out, and not done
   std::size_t waiting = 0;
-  List<GateShare> round;
+  TenantRound<GateShare> round;
   std::unordered_map<Party*, std::unique_ptr<GateShare>> shares;
-  SteadyTime wakes = kNever;  // among those that Shaping looks at then
-  bool dirty = false;         // among those that may let a job through now
-  std::string shared_key;     // in a cluster: the name that its hosts know it by; empty: the gate is this host's own
-  SteadyTime listened{};      // when it was last asked what the others learned of it
+  std::unordered_map<const Tenant*, TenantAtGate> tenants;  // of the shares; empty where there are no tenants
+  std::uint64_t weights = 0;                                // of these tenants
+  SteadyTime wakes = kNever;                                // among those that Shaping looks at then
+  bool dirty = false;                                       // among those that may let a job through now
+  std::string shared_key;  // in a cluster: the name that its hosts know it by; empty: the gate is this host's own
+  SteadyTime listened{};   // when it was last asked what the others learned of it
 
   bool limits() const { return bucket.rate().limits() || held_until != SteadyTime{} || deliveries() > 0; }
+  /// Of all hosts of a cluster together.
   std::uint32_t deliveries() const { return holds_deliveries ? set.connections : 0; }
 };
 

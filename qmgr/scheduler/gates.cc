@@ -5,9 +5,37 @@
 
 namespace pen::qmgr::scheduler {
 
+Tenant* GateShare::owner() const { return party->tenant; }
+
+namespace {
+/// A job more, or one less, of the party; its first and its last change the number of parties.
+void count_at(Gate& g, const Tenant* tenant, std::size_t parties) {
+  if (tenant == nullptr) return;
+  TenantAtGate& t = g.tenants[tenant];
+  if (t.jobs++ == 0) g.weights += t.weight = tenant->weight;
+  t.parties += parties;
+}
+void leaves_gate(Gate& g, const Tenant* tenant, std::size_t parties) {
+  const auto at = g.tenants.find(tenant);
+  if (at == g.tenants.end()) return;
+  at->second.parties -= parties;
+  if (--at->second.jobs > 0) return;
+  g.weights -= at->second.weight;
+  g.tenants.erase(at);
+}
+}  // namespace
+
 bool Model::pass_gates(Job& j) {
-  if (!shaping.on() || j.passed != 0) return true;
-  const bool had_turn = std::exchange(j.had_turn, false);
+  if (!shaping.on()) return true;
+  bool had_turn = std::exchange(j.had_turn, false);
+  if (j.passed != 0) {
+    bool rests = false;
+    shaping.each_gate(j, [&](const Gate& g, std::uint8_t) { rests = rests || g.held_until > clock.now; });
+    if (!rests) return true;
+    // A complaint came after it had passed: another host of the same receiver would only hear it again.
+    leave_gates(j);
+    had_turn = true;
+  }
   shaping.judge(j);
   shaping.listen(j);
   Gate* closed = nullptr;
@@ -33,6 +61,7 @@ bool Model::pass_gates(Job& j) {
 
 void Model::wait_at(Gate& g, Job& j, bool at_front) {
   auto& share = g.shares[j.message->party];
+  count_at(g, j.message->party->tenant, share ? 0 : 1);
   if (!share) {
     share = std::make_unique<GateShare>(&g, j.message->party);
     if (at_front)
@@ -58,7 +87,11 @@ void Model::leave_gates(Job& j) {
     j.in_line.unlink();
     j.place = Job::Place::forming;
     --g.waiting;
-    if (--share.count == 0) g.shares.erase(share.party);
+    leaves_gate(g, share.party->tenant, --share.count == 0 ? 1 : 0);
+    if (share.count == 0) {
+      g.round.remove(share.round);
+      g.shares.erase(share.party);
+    }
     shaping.set_waking(g);
   }
   for (unsigned kind = 0; j.passed != 0 && kind < Shaping::kKinds; ++kind) {
@@ -116,7 +149,7 @@ void Model::open_gates() {
       if (!shaping.open(*g, false)) break;
       GateShare& share = *g->round.front();
       Job& j = *share.jobs.front();
-      g->round.rotate();
+      g->round.rotate(1);
       leave_gates(j);
       j.had_turn = true;
       schedule(j);
@@ -125,19 +158,32 @@ void Model::open_gates() {
   }
 }
 
-void Model::complained_at_close(Connection& c, const mail::DeliveryStatus& status) {
+Model::EndComplaint Model::complained_at_close(const Connection& c, bool was_opened,
+                                               const mail::DeliveryStatus& status) {
   const Job* j = nullptr;
   if (!c.handed.empty())
     j = c.handed.front();
   else if (const ConnectionShare* share = c.round.front(); share != nullptr)
     j = share->waiting.front();
-  if (j != nullptr) {
-    (void)shaping.complained(*j->route->cluster, *c.destination, j->message->sender, Shaping::source_of(*j), {}, status,
-                             ceilings);
-  } else if (c.last_cluster != nullptr) {
-    (void)shaping.complained(*c.last_cluster, *c.destination, nullptr, Shaping::source_of(*c.last_cluster), {}, status,
-                             ceilings);
-  }
+  // Its job may have gone to another connection: then it is of the mail that waits for the host.
+  const Member* const waits = c.destination->hungry.front();
+  const Cluster* const cluster = j != nullptr                ? j->route->cluster
+                                 : c.last_cluster != nullptr ? c.last_cluster
+                                 : waits != nullptr          ? waits->cluster
+                                                             : nullptr;
+  if (cluster == nullptr) return {};
+  // A host that refuses to talk has not heard of a sender.
+  Sender* const sender = j != nullptr && was_opened ? j->message->sender : nullptr;
+  const std::string_view source = Shaping::source_of(*cluster);
+  const auto verdict = shaping.complained(*cluster, *c.destination, sender, source, {}, status, ceilings);
+  EndComplaint out;
+  if (!verdict) return out;
+  out.rests = verdict->rests;
+  if (verdict->blocked.count() == 0 || source.empty()) return out;
+  SourceBlock block{{}, j != nullptr ? j->route->nexthop : std::string(), verdict->blocked};
+  if (cluster->group->provider != nullptr) block.provider = cluster->group->name;
+  if (!block.provider.empty() || j != nullptr) out.block = std::move(block);
+  return out;
 }
 
 }  // namespace pen::qmgr::scheduler
@@ -188,5 +234,6 @@ std::string_view Scheduler::provider_of(JobNumber number) const {
 }
 
 void Scheduler::each_limit(const std::function<void(const LimitState&)>& see) { model_->shaping.each(see); }
+void Scheduler::each_set_limit(const std::function<void(const LimitState&)>& see) { model_->shaping.each_named(see); }
 
 }  // namespace pen::qmgr

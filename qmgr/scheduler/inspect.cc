@@ -44,7 +44,7 @@ DestinationState state_of(Model& model, const Destination& d) {
   return s;
 }
 
-Explanation explain(Model& model, const RouteSet& r) {
+Explanation explain(Model& model, const RouteSet& r, const MailOf& of) {
   Explanation e;
   const Cluster& c = *r.cluster;
   e.suspended = r.suspended;
@@ -53,7 +53,7 @@ Explanation explain(Model& model, const RouteSet& r) {
   e.pooled = c.pooled;
   e.free_workers = c.transport->limits.workers == 0 ? 0 : c.transport->free();
   e.transport_up = c.transport->up;
-  e.limits = model.shaping.of(r);
+  e.limits = model.shaping.of(r, of);
   for (const auto& level : c.levels) {
     auto& out = e.levels.emplace_back();
     for (const auto& m : level) out.push_back(state_of(model, *m->destination));
@@ -84,11 +84,11 @@ namespace pen::qmgr {
 
 using namespace scheduler;
 
-Explanation Scheduler::explain(const ipc::route::Resolved& answer) {
+Explanation Scheduler::explain(const ipc::route::Resolved& answer, const MailOf& of) {
   Model& s = *model_;
   RouteSet& r = s.routes.in_order(s.route_set(answer));
   s.routes.reference(r);
-  Explanation e = scheduler::explain(s, r);
+  Explanation e = scheduler::explain(s, r, of);
   if (auto why = s.suspensions.verdict_on_recipient(answer.recipient); !why.empty()) e.suspended = why;
   s.routes.release(r);
   s.settle();

@@ -14,7 +14,9 @@
 ///          next_host.cc, suspend.cc, leases.cc, elsewhere.cc, inspect.cc.
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -51,6 +53,8 @@ struct Model {
   /// The route set of an answer, with what the rule says of it by now.
   RouteSet& route_set(const ipc::route::Resolved& answer);
   void reroute(Job& j);
+  /// What waits and would be sent from there is routed again.
+  void reroute_source(std::string_view source);
   /// Others wait in the cluster already, for a worker, for limits or for connections that they were left to: a new job
   /// stands behind them. There is nothing to look for, and looking walks over every connection; whichever has room
   /// takes from the pool.
@@ -75,8 +79,8 @@ struct Model {
   void move_worker(Connection& c, Destination& to);
   void retire(Connection& c);
   void takes_no_more(Connection& c);
-  void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status,
-              const std::vector<JobNumber>& unstarted);
+  std::optional<SourceBlock> closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble,
+                                    const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
   void erase(Connection& c);
   /// erase(), of one that we have closed.
   void left(Connection& c);
@@ -167,8 +171,13 @@ struct Model {
   void begin_at_gates(Job& j);
   void ended_at_gates(Job& j);
   void open_gates();
-  /// A peer closes with a reply, which may complain of something: of the sender with the next mail on the connection.
-  void complained_at_close(Connection& c, const mail::DeliveryStatus& status);
+  struct EndComplaint {
+    bool rests = false;  // a gate is closed because of it
+    std::optional<SourceBlock> block{};
+  };
+  /// A peer refuses to talk, or closes with a reply, which may complain of something: of the sender with the next mail
+  /// on a connection that was opened.
+  EndComplaint complained_at_close(const Connection& c, bool was_opened, const mail::DeliveryStatus& status);
   void wait_at(Gate& g, Job& j, bool at_front);
 
   // next_host.cc

@@ -178,13 +178,15 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.settle();
 }
 
-void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::Trouble trouble,
-                       const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted) {
+std::optional<SourceBlock> Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::Trouble trouble,
+                                             const mail::DeliveryStatus& status,
+                                             const std::vector<JobNumber>& unstarted) {
   Model& s = *model_;
   auto it = s.connections.find(number);
-  if (it == s.connections.end()) return;  // the answer to our own close
-  s.closed(*it->second, was_opened, trouble, status, unstarted);
+  if (it == s.connections.end()) return std::nullopt;  // the answer to our own close
+  auto block = s.closed(*it->second, was_opened, trouble, status, unstarted);
   s.settle();
+  return block;
 }
 
 void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end) {

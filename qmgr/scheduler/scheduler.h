@@ -265,9 +265,10 @@ class Scheduler {
   void opened(ConnectionNumber connection, const ipc::delivery::Features& features);
   /// Also for a connection that could not be opened. Jobs in `unstarted` are scheduled again at
   /// once and without penalty (alone: see isolate()); other jobs in hand are deferred with the
-  /// status.
-  void closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
-              const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  /// status. If the peer's words block the connection's source, what waits to be sent from it is routed again; the
+  /// block is returned.
+  std::optional<SourceBlock> closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
+                                    const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
   /// Its peer broke under pipelining: for some time it gets one command at a time. Call before closed().
   void out_of_step(ConnectionNumber connection);
   /// The lease that a connection asked for was given.
@@ -306,6 +307,8 @@ class Scheduler {
   std::string_view provider_of(JobNumber job) const;
   /// All limits in memory that hold anything.
   void each_limit(const std::function<void(const LimitState&)>& see);
+  /// Those that are of no group: of domains, sources and tenants.
+  void each_set_limit(const std::function<void(const LimitState&)>& see);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);
@@ -363,7 +366,7 @@ class Scheduler {
 
   // --- looking ---
   /// What would become of a first job of a message with this route now. The route set is in memory from then on.
-  Explanation explain(const ipc::route::Resolved& answer);
+  Explanation explain(const ipc::route::Resolved& answer, const MailOf& of = {});
   /// Every destination in memory: those with jobs or connections, and those of routes kept for re-use.
   void each_destination(const std::function<void(const DestinationState&)>& see) const;
   struct Troubled {

@@ -188,6 +188,11 @@ shaping::SharedRates* Shaping::together(const Gate& g) const {
   return rates;
 }
 
+std::uint32_t Shaping::deliveries(const Gate& g) const {
+  const std::uint32_t all = g.deliveries();
+  return all == 0 || together(g) == nullptr ? all : std::max(1U, all / hosts());
+}
+
 std::uint32_t Shaping::hosts() const {
   const auto* const rates = table_.shared_rates();
   return rates == nullptr ? 1 : rates->hosts();
@@ -419,7 +424,7 @@ std::size_t Shaping::waiting_behind(const Job& j) {
 }
 
 SteadyTime Shaping::opens(const Gate& g) const {
-  if (g.deliveries() > 0 && g.passed + g.under_way >= g.deliveries()) return kNever;
+  if (const auto most = deliveries(g); most > 0 && g.passed + g.under_way >= most) return kNever;
   SteadyTime at = g.held_until;
   if (const auto rate = g.bucket.rate(); rate.limits()) {
     if (g.passed >= kPassedAtLeast + rate.in(seconds(1))) return kNever;
@@ -501,29 +506,59 @@ void Shaping::wake_due() {
   sweep();
 }
 
+namespace {
+/// Which part of a gate's rate the party's tenant has.
+struct Part {
+  std::uint64_t weight = 1, of = 1;
+};
+Part part_of(const Gate& g, const Tenant* tenant) {
+  if (tenant == nullptr) return {};
+  const auto at = g.tenants.find(tenant);
+  if (at != g.tenants.end()) return {at->second.weight, g.weights};
+  return {tenant->weight, g.weights + tenant->weight};
+}
+
+/// How many jobs go before one more of the party is through, itself included: no more than wait, nor more of each party
+/// of its tenant than of its own, nor more of each tenant than of its own by weight.
+std::size_t turn_of(const Gate& g, Party* party) {
+  const auto at = g.shares.find(party);
+  const std::size_t before = at == g.shares.end() ? 0 : at->second->count, fresh = at == g.shares.end() ? 1 : 0;
+  if (party->tenant == nullptr) return std::min(g.waiting + 1, (before + 1) * (g.shares.size() + fresh));
+  const auto known = g.tenants.find(party->tenant);
+  const TenantAtGate tenant = known == g.tenants.end() ? TenantAtGate{} : known->second;
+  const std::uint64_t own = std::min(tenant.jobs + 1, (before + 1) * (tenant.parties + fresh));
+  const Part part = part_of(g, party->tenant);
+  return std::min<std::size_t>(g.waiting + 1, (own * part.of + part.weight - 1) / part.weight);
+}
+}  // namespace
+
 std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
   const auto interval = g.bucket.rate().interval();
-  const auto at = g.shares.find(party);
-  const std::size_t before = at == g.shares.end() ? 0 : at->second->count;
-  const std::size_t parties = g.shares.size() + (at == g.shares.end() ? 1 : 0);
   const bool held = g.held_until > clock_.now;
   const SteadyTime at_best = opens(g);
   SteadyTime turn = std::max(clock_.now, at_best == kNever ? g.held_until : at_best);
-  // No more jobs come before it than wait, nor more of each party than of its own.
-  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(std::min(g.waiting + 1, (before + 1) * parties));
+  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(turn_of(g, party));
   const auto most = std::chrono::duration_cast<SteadyTime::duration>(options_.share_time);
   if (turn - clock_.now <= most) return std::nullopt;
   // Messages come back when there is room in the line, as many as there is room for.
   // A learned rate may have risen by then.
+  const Part part = part_of(g, party->tenant);
   const auto needed = [&](seconds after) -> std::uint64_t {
     shaping::Rate rate = g.bucket.rate();
     if (!rate.limits()) return kNoLimit;
     if (g.learned.rate > 0 && rate == shaping::Rate{g.learned.rate})
       rate = shaping::at_most_after(g.learned, options_.shaping->pace, after);
-    return std::max<std::uint64_t>(std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time), 1);
+    const std::uint64_t all = std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time);
+    return std::max<std::uint64_t>(all * part.weight / part.of, 1);
   };
+  const std::string_view tenant = party->tenant == nullptr ? std::string_view() : party->tenant->name;
+  auto returns = g.returns.find(tenant);
+  if (returns == g.returns.end()) {
+    std::erase_if(g.returns, [this](const auto& of) { return of.second.over(clock_.now, options_.share_time); });
+    returns = g.returns.emplace(tenant, Returns{}).first;
+  }
   const seconds wait =
-      g.returns.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
+      returns->second.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
   // The time comes first: the peer's words may name other times.
   const std::string why = held ? "rests after a complaint" : "may have " + shaping::to_string(g.bucket.rate());
   std::string text = fmt::format("{} {}, try again in {} seconds", shown(g), why, wait.count());
@@ -592,10 +627,10 @@ bool tells(const Gate& g) {
 }
 }  // namespace
 
-std::vector<LimitState> Shaping::of_group(Group& g) {
+std::vector<LimitState> Shaping::of_group(Group& g, const std::function<bool(const Gate&)>& wanted) {
   std::vector<LimitState> out;
   const auto add = [&](Gate* gate) {
-    if (gate != nullptr && tells(*gate)) out.push_back(state_of(*gate));
+    if (gate != nullptr && tells(*gate) && (!wanted || wanted(*gate))) out.push_back(state_of(*gate));
   };
   add(&g.all);
   for (const auto& s : g.sources) add(s.get());
@@ -606,16 +641,25 @@ std::vector<LimitState> Shaping::of_group(Group& g) {
   return out;
 }
 
-std::vector<LimitState> Shaping::of(const RouteSet& r) {
+std::vector<LimitState> Shaping::of(const RouteSet& r, const MailOf& mail) {
   if (r.cluster->group == nullptr) return {};
+  const std::string_view source = source_of(*r.cluster);
+  const auto its_own = [&](const Gate& g) {
+    if (!g.source.empty() && g.source != (source.empty() ? kNoSource : source)) return false;
+    if (!g.domain.empty() && !mail.sender_domain.empty() && g.domain != mail.sender_domain) return false;
+    return g.name.empty() || &g == r.cluster->gate;
+  };
   std::vector<Group*> groups{r.cluster->group};
   for (const auto& level : r.cluster->levels)
     for (const auto& m : level)
       if (Group* const g = m->destination->provider; g != nullptr && std::ranges::find(groups, g) == groups.end())
         groups.push_back(g);
   std::vector<LimitState> out;
-  for (Group* g : groups) std::ranges::move(of_group(*g), std::back_inserter(out));
-  if (r.gate != nullptr && tells(*r.gate)) out.push_back(state_of(*r.gate));
+  for (Group* g : groups) std::ranges::move(of_group(*g, its_own), std::back_inserter(out));
+  const std::string tenant(mail.tenant);
+  for (Gate* g : {named("domain:" + domain_of(r.nexthop)), named_source(source),
+                  tenant.empty() ? nullptr : named("tenant:" + tenant)})
+    if (g != nullptr && tells(*g)) out.push_back(state_of(*g));
   return out;
 }
 
@@ -631,6 +675,10 @@ void Shaping::each(const std::function<void(const LimitState&)>& see) {
   std::ranges::sort(all, {}, [](const Group* g) -> const std::string& { return g->name; });
   for (Group* g : all)
     for (const LimitState& s : of_group(*g)) see(s);
+  each_named(see);
+}
+
+void Shaping::each_named(const std::function<void(const LimitState&)>& see) {
   for (const auto& [name, g] : named_)
     if (tells(*g)) see(state_of(*g));
 }

@@ -8,7 +8,8 @@
 ///           at a gate.
 /// Keys:     a job's source, its sender's domain and its tenant are opaque words here.
 /// Cluster:  with destdb_backend = redis the hosts keep a gate's rate together (lib/shaping/shared_rates.h), except one
-///           of this host's own address; each has its share of a provider's connections.
+///           of this host's own address; each has its share of the connections
+///           that are set or learned.
 /// Source:   docs/shaping.md.
 #include <functional>
 #include <map>
@@ -115,7 +116,9 @@ class Shaping {
 
   // --- people ---
   void each(const std::function<void(const LimitState&)>& see);
-  std::vector<LimitState> of(const RouteSet& r);
+  void each_named(const std::function<void(const LimitState&)>& see);
+  /// Those that such mail meets by this route.
+  std::vector<LimitState> of(const RouteSet& r, const MailOf& mail);
   std::vector<LimitState> of(const Destination& d);
   /// The group of this name; nullptr: it is not in memory.
   Group* group(std::string_view name) const;
@@ -135,9 +138,12 @@ class Shaping {
   Gate* named(const std::string& name);
   void judge(Group& g);
   Gate& make_gate(Flow& f, const Sender& s);
-  std::vector<LimitState> of_group(Group& g);
+  /// wanted: only these gates; empty: all.
+  std::vector<LimitState> of_group(Group& g, const std::function<bool(const Gate&)>& wanted = {});
   /// nullptr: the gate is this host's own, or there is no cluster.
   shaping::SharedRates* together(const Gate& g) const;
+  /// How many may be under way from this host; 0: any number.
+  std::uint32_t deliveries(const Gate& g) const;
   void share(Gate& g);
   std::uint32_t hosts() const;
   void load(Gate& g);

@@ -61,11 +61,23 @@ struct MailAddresses {
   std::string_view sender{};
 };
 
+/// Whose mail it is, as limits tell it apart; "": not known, so that nothing is left out for it.
+struct MailOf {
+  std::string_view sender_domain{}, tenant{};
+};
+
 /// What is to become of a recipient after a refusal that complains of something.
 struct ComplaintVerdict {
   shaping::Class cls = shaping::Class::none;
   bool put_off = false;  // a 5xx that is no word about the recipient or the message: they wait
-  seconds blocked{0};    // of a block: for how long
+  bool rests = false;    // a gate is closed because of it: mail waits there, and the host has not failed
+  seconds blocked{0};    // of a block of the source: for how long
+};
+
+/// A peer's refusal to talk, or its end of a session, blocks the source that the connection was from.
+struct SourceBlock {
+  std::string provider, nexthop;  // what it is blocked for; provider may be empty
+  seconds time{0};
 };
 
 }  // namespace pen::qmgr

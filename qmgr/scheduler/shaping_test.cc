@@ -23,6 +23,7 @@ provider big .big.example
 rule big-domain   provider=big dsn=4.7.28 text="dkim domain" class=rate scope=signing-domain
 rule big-rate     provider=big dsn=4.7.28 class=rate scope=source
 rule big-block    provider=big code=550 text="(s3150)" class=block scope=source pause=1h
+rule big-customer provider=big code=550 text="(customer)" class=block scope=envelope-domain pause=1h
 rule big-many     provider=big text="number of connections" class=connections scope=source
 rule big-user     provider=big dsn=4.2.1 class=recipient scope=recipient pause=20m
 rule big-unsigned provider=big dsn=5.7.26 class=configuration
@@ -43,6 +44,7 @@ class Receivers {
   TransportLimits limits;
   Options options;
   Answer answer = [](auto&&...) { return std::string(); };
+  std::string refuses_to_talk;  // each connection, with these words
   std::uint32_t connections_borne = 1'000'000;
   std::vector<std::string> hosts{"mx1.big.example", "mx2.big.example"};
   ClusterTable table;
@@ -53,7 +55,9 @@ class Receivers {
   std::uint32_t most_connections = 0;
   std::map<std::string, SteadyTime> last_delivery;
   std::vector<std::string> news, reasons;
-  bool keeps_offering = false;  // a sender whose mail is done comes again
+  seconds blocked{0};                          // a source, for the longest time
+  bool keeps_offering = false;                 // a sender whose mail is done comes again
+  std::map<std::string, std::string> tenants;  // by sender's domain, which is a tenant of its own else
 
   explicit Receivers(Mode mode) {
     shaping.mode = mode;
@@ -131,7 +135,9 @@ class Receivers {
 
   void at(SteadyTime when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   void begin(MessageNumber n) {
-    core().admit(n, {0}, messages_.at(n).source, messages_.at(n).domain, messages_.at(n).domain);
+    const std::string& domain = messages_.at(n).domain;
+    const auto tenant = tenants.find(domain);
+    core().admit(n, {0}, messages_.at(n).source, tenant == tenants.end() ? domain : tenant->second, domain);
     carry_out();
   }
   void ended(MessageNumber n, bool again, seconds wait = seconds(0)) {
@@ -190,11 +196,16 @@ class Receivers {
     const bool refused = count > connections_borne;
     if (!refused) most_connections = std::max(most_connections, count);
     at(now_ + milliseconds(50), [this, number = a.connection, refused] {
-      if (!refused) return core().opened(number, {});
+      const std::string words = refused ? "421 4.7.0 too large a number of connections" : refuses_to_talk;
+      if (words.empty()) {
+        core().opened(number, {});
+        return;
+      }
       connections_.erase(number);
       ++refusals;
-      core().closed(number, false, ipc::delivery::Trouble::peer_421,
-                    said("421 4.7.0 too large a number of connections", mail::Action::deferred), {});
+      const auto trouble =
+          words[0] == '5' ? ipc::delivery::Trouble::greeting_5xx : ipc::delivery::Trouble::greeting_4xx;
+      core().closed(number, false, trouble, said(words, mail::Action::deferred), {});
     });
   }
   static mail::DeliveryStatus said(const std::string& words, mail::Action action) {
@@ -221,6 +232,7 @@ class Receivers {
     auto status = said(words, words[0] == '5' ? mail::Action::failed : mail::Action::deferred);
     const std::string recipient = "user@" + to;
     const ComplaintVerdict verdict = core().complained(a.job, {.recipient = recipient}, status);
+    blocked = std::max(blocked, verdict.blocked);
     core().job_done(a.job, service, words[0] == '5' ? JobEnd::served : JobEnd::put_off);
     if (words[0] != '5' || verdict.put_off) return deferred(a.message, status);
     ++failed[domain];
@@ -412,6 +424,71 @@ BOOST_AUTO_TEST_CASE(a_block_has_mail_wait_that_else_would_go_back) {
   BOOST_TEST(world.limit_of("big") == "none");
 }
 
+BOOST_AUTO_TEST_CASE(a_refusal_to_talk_is_taken_as_one_of_a_message) {
+  const struct {
+    const char *words, *told;
+    seconds rest;
+  } cases[] = {
+      {kTooMuch, "shaping: big rests for 300 s, then gets 1/m: rule big-rate", seconds(300)},
+      {"550 5.7.1 not from there (S3150)", "warning: shaping: big takes nothing: its mail waits for 3600 s",
+       minutes(60)},
+  };
+  for (const bool limited : {false, true}) {
+    for (const auto& c : cases) {
+      Receivers world(Mode::yes);
+      if (limited)  // then jobs have passed its gate when the complaint comes
+        world.shaping.limit = [](const std::string& name) {
+          return ShapingOptions::Limit{.rate =
+                                           name == "provider:big" ? shaping::Rate::per_second(20) : shaping::Rate{}};
+        };
+      world.limits.destination_concurrency = 1;
+      world.refuses_to_talk = c.words;
+      world.offer("a.example", 20, 1);
+      world.run(seconds(60));
+      BOOST_TEST(world.told(c.told), c.words);
+      BOOST_TEST(world.news.size() == 1U);
+      // The other host is not asked, unless it was at the same time.
+      BOOST_TEST(world.refusals <= 2U, c.words << ": " << world.refusals);
+      BOOST_TEST(world.rests("big").count() >= c.rest.count() - 61);
+      world.offer("b.example", 1, 2);
+      world.run(seconds(1));
+      BOOST_TEST(world.put_off["b.example"] + world.refusals <= 3U);
+      world.refuses_to_talk.clear();
+      world.run(c.rest - seconds(70));
+      BOOST_TEST(world.delivered.empty(), c.words);
+      world.run(std::chrono::hours(4));
+      BOOST_TEST(world.delivered["a.example"] == 20U, c.words << ": " << world.delivered["a.example"]);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_refuses_to_talk_complains_of_no_sender) {
+  Receivers world(Mode::yes);
+  world.refuses_to_talk = kTooMuchOfDomain;
+  world.offer("a.example", 1, 1);
+  world.run(seconds(10));
+  BOOST_TEST(world.news.empty());
+  BOOST_TEST(world.limit_of("big", "a.example") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(only_a_block_of_the_source_takes_the_source_away) {
+  Receivers world(Mode::yes);
+  world.answer = [&](auto&&, const std::string& domain, SteadyTime) {
+    return domain == "bad.example" ? "550 5.7.1 not from your (customer)" : "";
+  };
+  world.offer("bad.example", 5, 1);
+  world.run(seconds(5));
+  world.offer("good.example", 5, 2);
+  world.run(seconds(5));
+  BOOST_TEST(world.told("warning: shaping: big of bad.example takes nothing: its mail waits for 3600 s"));
+  BOOST_TEST(world.blocked.count() == 0);
+  BOOST_TEST(world.delivered["good.example"] == 5U);
+  world.answer = [](auto&&...) { return "550 5.7.1 messages from there weren't sent (S3150)"; };
+  world.offer("good.example", 1, 2);
+  world.run(seconds(5));
+  BOOST_TEST(world.blocked.count() == 3600);
+}
+
 BOOST_AUTO_TEST_CASE(other_hosts_do_not_wait_for_a_provider) {
   Receivers world(Mode::yes);
   world.answer = [](const std::string& host, auto&&...) { return host.ends_with(".big.example") ? kTooMuch : ""; };
@@ -464,6 +541,38 @@ BOOST_AUTO_TEST_CASE(what_the_administrator_set_is_kept_to_and_dealt_in_turns) {
   // Whatever was put off comes back in time for its turn.
   world.run(std::chrono::hours(2));
   BOOST_TEST(world.delivered["flood.example"] == 5000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_is_dealt_to_tenants_however_many_senders_they_have) {
+  for (const std::uint32_t weight : {100U, 300U}) {
+    Receivers world(Mode::no);
+    world.options.tenants = true;
+    world.options.tenant_weight = [weight](std::string_view name) { return name == "calm.example" ? weight : 100U; };
+    world.shaping.limit = [](const std::string& name) {
+      return ShapingOptions::Limit{.rate = name == "provider:big" ? shaping::Rate::per_minute(60) : shaping::Rate{}};
+    };
+    world.keeps_offering = true;
+    for (SourceNumber i = 0; i < 50; ++i) {
+      const std::string sender = "s" + std::to_string(i) + ".flood.example";
+      world.tenants[sender] = "flood";
+      world.offer(sender, 20, i + 1);
+    }
+    world.offer("calm.example", 300, 100);
+    world.run(minutes(10));
+    const auto of = [&](bool calm) {
+      std::uint64_t n = 0;
+      for (const auto& [domain, count] : world.delivered) n += (domain == "calm.example") == calm ? count : 0;
+      return n;
+    };
+    const auto calm = of(true), flood = of(false);
+    world.run(minutes(60));
+    const double share =
+        static_cast<double>(of(true) - calm) / static_cast<double>(of(true) - calm + of(false) - flood);
+    BOOST_TEST(of(true) - calm + of(false) - flood >= 3500U);
+    const double due = weight / (100.0 + weight);
+    BOOST_TEST(share > due - 0.05, weight << ": " << share);
+    BOOST_TEST(share < due + 0.05, weight << ": " << share);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_backlog_goes_at_the_rate_that_is_allowed_from_its_first_to_its_last_message) {
@@ -644,6 +753,23 @@ BOOST_AUTO_TEST_CASE(without_its_server_a_host_of_a_cluster_goes_by_its_part) {
   world.run(seconds(20));
   BOOST_TEST(world.delivered["a.example"] >= 95U);
   BOOST_TEST(world.delivered["a.example"] <= 102U);
+}
+
+BOOST_AUTO_TEST_CASE(connections_that_are_set_are_those_of_all_hosts_together) {
+  for (const std::string name : {"domain:m.example", "tenant:a.example", "provider:big"}) {
+    Receivers world(Mode::no);
+    world.options.tenants = true;
+    world.table.clustered = true;
+    world.table.rates.set_hosts(2);
+    world.shaping.limit = [name](const std::string& asked) {
+      return asked == name ? ShapingOptions::Limit{.rate = {}, .connections = 4} : ShapingOptions::Limit{};
+    };
+    world.offer("a.example", 1000, 1);
+    world.run(seconds(10));
+    const auto n = world.delivered["a.example"];  // ten a second by each of two
+    BOOST_TEST(n >= 180U, name << ": " << n);
+    BOOST_TEST(n <= 205U, name << ": " << n);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_another_host_learned_counts_whatever_its_clock_says) {

@@ -31,6 +31,21 @@ void Model::suspend(Destination& d) {
   routes.drop_if_unused(d);
 }
 
+void Model::reroute_source(std::string_view source) {
+  if (draining) return;
+  std::vector<JobNumber> waiting;
+  jobs.for_each([&](const Job& j) {
+    // All destinations of a route have one source.
+    if (j.place != Job::Place::handed &&
+        j.route->cluster->levels.front().front()->destination->address.source == source)
+      waiting.push_back(j.number);
+  });
+  for (const JobNumber number : waiting) {
+    Job* const j = jobs.find(number);
+    if (j != nullptr && j->place != Job::Place::handed) reroute(*j);
+  }
+}
+
 }  // namespace pen::qmgr::scheduler
 
 namespace pen::qmgr {
@@ -97,20 +112,8 @@ std::uint64_t Scheduler::connections_of_source(std::string_view source) const {
 }
 
 void Scheduler::reroute_source(std::string_view source) {
-  Model& s = *model_;
-  if (s.draining) return;
-  std::vector<JobNumber> waiting;
-  s.jobs.for_each([&](const Job& j) {
-    // All destinations of a route have one source.
-    if (j.place != Job::Place::handed &&
-        j.route->cluster->levels.front().front()->destination->address.source == source)
-      waiting.push_back(j.number);
-  });
-  for (const JobNumber number : waiting) {
-    Job* const j = s.jobs.find(number);
-    if (j != nullptr && j->place != Job::Place::handed) s.reroute(*j);
-  }
-  s.settle();
+  model_->reroute_source(source);
+  model_->settle();
 }
 
 void Scheduler::override_deferral(MessageNumber number) {

@@ -9,8 +9,27 @@ import socket
 import ssl
 import threading
 
-from instance import mail_owner
+import jsonschema
+
+from instance import TOP, mail_owner
 from waiting import eventually
+
+with open(os.path.join(TOP, "docs", "events.schema.json"), encoding="utf-8") as file:
+    SCHEMA = json.load(file)
+
+
+def described(line):
+    """The event in the line, if docs/events.schema.json describes it."""
+    event = json.loads(line)
+    if event.get("type") not in SCHEMA["definitions"]:
+        raise AssertionError(f"no such type: {line!r}")
+    # By its type: what is wrong is said better than of one of all.
+    whole = {"definitions": SCHEMA["definitions"], "allOf": [{"$ref": "#/definitions/" + event["type"]}]}
+    problems = sorted(jsonschema.Draft7Validator(whole).iter_errors(event), key=lambda e: list(e.path))
+    if problems:
+        told = "\n".join(f"{list(e.path)}: {e.message[:300]}" for e in problems[:5])
+        raise AssertionError(f"not as described:\n{told}\n{line[:2000]!r}")
+    return event
 
 
 def files(mx, **more):
@@ -33,7 +52,7 @@ def logged(mx, name="events.json"):
     """The whole lines of the event log."""
     try:
         with open(os.path.join(events_directory(mx), name), "rb") as file:
-            return [json.loads(line) for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+            return [described(line) for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
     except FileNotFoundError:
         return []
 
@@ -63,7 +82,9 @@ class Reader:
     def next(self):
         """The next event; None: the stream has ended."""
         line = self.file.readline()
-        return json.loads(line) if line else None
+        if not line or b'"error"' in line[:10]:
+            return json.loads(line) if line else None
+        return described(line)
 
     def until(self, wanted):
         """Reads up to an event that wanted() says yes to; returns all of them."""
@@ -133,6 +154,11 @@ class WebServer:
         events = json.loads(body)
         if headers["X-Penstock-Batch"] != f"{events[0]['id']}-{events[-1]['id']}":
             self.problems.append(headers["X-Penstock-Batch"])
+        for event in events:
+            try:
+                described(json.dumps(event))
+            except AssertionError as problem:
+                self.problems.append(str(problem))
         said = headers["X-Penstock-Signature"]
         if self.secret is None:
             if said:

@@ -5,6 +5,8 @@ Use:     with RedisServer() as redis:
              redis.words("KEYS", "*"); redis.pause(); redis.resume(); redis.kill(); redis.start()
 """
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -14,12 +16,14 @@ from suspended import resume, suspend
 from waiting import eventually, free_port
 
 PROGRAM = shutil.which("redis-server")
+PAGE = os.path.join(os.path.dirname(__file__), "../../docs/destdb-cluster.md")
 
 
 class RedisServer:
-    def __init__(self, password=None, unix=False, certificate=None, authority=None):
-        """With a certificate (certificates.py) it serves TLS on another port too, and asks clients for certificates of
-        the authority's, if there is one."""
+    def __init__(self, password=None, unix=False, certificate=None, authority=None, acl=False):
+        """acl: instances are a user with the access list of the page; denied() is what it did not permit. With a
+        certificate (certificates.py) it serves TLS on another port too, and asks clients for certificates of the
+        authority's, if there is one."""
         self.dir = tempfile.mkdtemp(prefix="pen-redis-")
         os.chmod(self.dir, 0o755)
         self.port = 0 if unix else free_port()
@@ -28,12 +32,15 @@ class RedisServer:
         self.certificate, self.authority = certificate, authority
         self.tls_port = free_port() if certificate else 0
         self.process = None
+        self.access = _access_list() if acl else None
         self.start()
 
     def settings(self, **more):
         """Returns the settings of an instance that shares through it; destinations on loopback count, too."""
         server = f"unix:{self.path}" if self.path else f"inet:127.0.0.1:{self.port}"
-        return {"destdb_backend": "redis", "destdb_redis_server": server, "destdb_unshared_networks": "", **more}
+        login = {"destdb_redis_user": "penstock", "destdb_redis_password": "secret"} if self.access else {}
+        return {"destdb_backend": "redis", "destdb_redis_server": server, "destdb_unshared_networks": "", **login,
+                **more}
 
     def start(self):
         options = [
@@ -60,6 +67,12 @@ class RedisServer:
         with open(os.path.join(self.dir, "log"), "ab") as log:
             self.process = subprocess.Popen([PROGRAM, *options], stdout=log, stderr=log)
         eventually(self._answers, "redis-server answers")
+        if self.access:
+            self.words(*self.access)
+
+    def denied(self):
+        """Commands that the access list did not permit."""
+        return self.words("ACL", "LOG")
 
     def _answers(self):
         try:
@@ -120,6 +133,12 @@ class RedisServer:
     def held(self):
         """Returns the connections of all hosts to all destinations, by their reports."""
         return sum(sum(hosts.values()) for hosts in self.leases().values())
+
+
+def _access_list():
+    with open(PAGE) as page:
+        command = re.search(r"redis-cli (ACL SETUSER penstock (?:.*\\\n)*.*)\n", page.read())[1]
+    return shlex.split(command.replace("\\\n", ""))
 
 
 def _encoded(words):

@@ -362,7 +362,7 @@ class Cluster(Asking):
     def test_hosts_share_answers_and_do_without_the_server(self):
         if PROGRAM is None:
             self.skipTest("redis-server is not installed (scripts/install-dependencies --runtime-peers)")
-        with RedisServer() as redis, Peer() as peer:
+        with RedisServer(acl=True) as redis, Peer() as peer:
             peer.replies["RCPT"] = nobody
             with self.instance(peer, redis.settings(), myhostname="a.test.example") as one, \
                     self.instance(peer, redis.settings(), myhostname="b.test.example") as two:
@@ -374,6 +374,7 @@ class Cluster(Asking):
                     self.assertGreater(redis.words("TTL", f"penstock:verify:{name}@rcpt.example"), 3600)
                 one.tool("penverify", "forget", "yes@rcpt.example", check=True)
                 eventually(lambda: redis.words("EXISTS", "penstock:verify:yes@rcpt.example") == 0, "forgotten")
+                self.assertEqual(redis.denied(), [])
                 redis.kill()
                 one.wait_log(r"verify\[\d+\]: warning: address probes: not shared for now")
                 self.until(one.port, "other@rcpt.example", "250 ")

@@ -37,7 +37,7 @@ class ClusterRates(Suite):
     @contextlib.contextmanager
     def cluster(self, host, limits="", **settings):
         """A redis server, a provider's host and two instances, each of which knows of the other."""
-        with RedisServer() as redis, Peer(host=host, features=["8BITMIME"]) as peer, \
+        with RedisServer(acl=True) as redis, Peer(host=host, features=["8BITMIME"]) as peer, \
                 Dns({("big.example", "MX"): [(5, "mx.big.example")], ("mx.big.example", "A"): [host]}) as dns, \
                 contextlib.ExitStack() as stack:
             self.begun = []  # (time, host) of each transaction at the peer

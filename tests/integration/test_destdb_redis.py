@@ -70,7 +70,7 @@ class DestdbRedis(Suite):
             send(mx.port, "ada@sender.example", [f"{name}@rcpt.example"], mail())
 
     def limit_holds(self, count):
-        with RedisServer() as redis, Peer(features=["8BITMIME"]) as peer, contextlib.ExitStack() as stack:
+        with RedisServer(acl=True) as redis, Peer(features=["8BITMIME"]) as peer, contextlib.ExitStack() as stack:
             held = Held(peer)
             made = self.instances(stack, count, redis, peer, smtp_destination_concurrency_limit="3", **ONE_EACH)
             for i, mx in enumerate(made):
@@ -94,6 +94,7 @@ class DestdbRedis(Suite):
             for mx in made:
                 mx.wait_empty_queue()
             eventually(lambda: redis.held() == 0, lambda: f"no lease is left: {redis.leases()}")
+            self.assertEqual(redis.denied(), [])
 
     def test_two_hosts_hold_the_concurrency_limit_together(self):
         self.limit_holds(2)

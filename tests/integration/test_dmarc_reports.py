@@ -84,13 +84,47 @@ class DmarcReports(Suite):
 
     def test_what_was_refused_is_reported_as_refused(self):
         with Peer() as peer, Dns(self.ZONE) as dns, Instance(
+                self.settings(peer, dns, dmarc_reject_action="reject", smtpd_end_of_data_restrictions=(
+                    "check_sender_access " + inline({"spam@good.example": "REJECT no spam"})))) as mx:
+            self.hand_in(mx, "a@good.example", "x@elsewhere.example", "550")
+            self.hand_in(mx, "a@good.example", "a@good.example")
+            # It passes, and is refused all the same.
+            self.hand_in(mx, "a@good.example", "spam@good.example", "554")
+            wait_gathered(mx, 3)
+            peer.wait_messages(1)
+            peer.messages.clear()
+            self.assertEqual(send_reports(mx, "dmarcrpt", "dmarc_report"), 2)
+            peer.wait_messages(2)
+            self.assertEqual(sorted(rows(report_of(peer.messages[0])), key=str),
+                             [(ADDRESS, "1", "none", "fail", "pass", "good.example", None),
+                              (ADDRESS, "1", "reject", "fail", "fail", "good.example", None),
+                              (ADDRESS, "1", "reject", "fail", "pass", "good.example", "other")])
+
+    def test_a_domain_of_which_nothing_was_taken_gets_no_report(self):
+        with Peer() as peer, Dns(self.ZONE) as dns, Instance(
                 self.settings(peer, dns, dmarc_reject_action="reject")) as mx:
             self.hand_in(mx, "a@good.example", "x@elsewhere.example", "550")
             wait_gathered(mx, 1)
+            self.assertEqual(send_reports(mx, "dmarcrpt", "dmarc_report"), 0)
+            mx.ask_status("dmarcrpt")
+            mx.wait_log(r"domain days 0")
+
+    def test_one_domain_s_limit_is_not_another_s_at_the_same_address(self):
+        zone = {("_dmarc.large.example", "TXT"): ["v=DMARC1; p=none; rua=mailto:all@watch.example"],
+                ("_dmarc.small.example", "TXT"): ["v=DMARC1; p=none; rua=mailto:all@watch.example!1"],
+                ("large.example._report._dmarc.watch.example", "TXT"): ["v=DMARC1"],
+                ("small.example._report._dmarc.watch.example", "TXT"): ["v=DMARC1"]}
+        with Peer() as peer, Dns(zone) as dns, Instance(self.settings(peer, dns)) as mx:
+            for domain in ("large.example", "small.example"):
+                self.hand_in(mx, "a@" + domain, "a@" + domain)
+            wait_gathered(mx, 2)
+            peer.wait_messages(2)
+            peer.messages.clear()
             self.assertEqual(send_reports(mx, "dmarcrpt", "dmarc_report"), 2)
             peer.wait_messages(2)
-            self.assertEqual(rows(report_of(peer.messages[0])),
-                             [(ADDRESS, "1", "reject", "fail", "fail", "good.example", None)])
+            counts = {report.findtext("policy_published/domain"): len(rows(report))
+                      for report in map(report_of, peer.messages)}
+            self.assertEqual(counts, {"large.example": 1, "small.example": 0})
 
     def test_what_has_gathered_outlives_a_stop(self):
         with Peer() as peer, Dns(self.ZONE) as dns, Instance(

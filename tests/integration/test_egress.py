@@ -1,8 +1,11 @@
 """Sources of outgoing mail: pools, names, weights, warm-up, suspension, proxies."""
+import csv
 import json
 import os
 import re
+import threading
 
+import event_stream
 import haproxy
 import socks
 from harness import *
@@ -87,6 +90,19 @@ class Egress(Suite):
                                      r"suspended: moving$")
             self.assertRegex(listed, r"(?m)^in use +\d+ a +127\.0\.0\.41, a\.out\.example; usual, mixed$")
 
+    def test_events_and_accounting_name_the_source(self):
+        with Peer() as peer, Instance({**relay_to(peer), **SOON}, start=False) as mx:
+            sources = mx.write("sources", "source b address=127.0.0.42\npool p b\n")
+            mx.set(egress_sources_file=sources, default_egress_pool="p", **event_stream.files(mx))
+            mx.start()
+            send(mx.port, "joe@one.example", ["ada@rcpt.example"], mail())
+            found = event_stream.wait_logged(mx, lambda e: [x for x in e if x["type"] == "delivered"], "the delivery")
+            [delivered] = [e for e in found if e["type"] == "delivered"]
+            self.assertEqual((delivered["source"], delivered["source_address"]), ("b", "127.0.0.42"))
+            with open(os.path.join(event_stream.events_directory(mx), "accounting.csv"), newline="") as file:
+                [row] = csv.DictReader(file)
+            self.assertEqual((row["vmta"], row["dlvSourceIp"]), ("b", "127.0.0.42"))
+
     def test_a_message_that_is_put_off_keeps_its_source(self):
         seen = {}
 
@@ -128,6 +144,35 @@ class Egress(Suite):
             mx.tool("pendest", "forget", "source:new", check=True)
             send(mx.port, "joe@one.example", ["ada@rcpt.example"], mail())
             self.assertEqual(peer.wait_messages(7)[-1].session.address, "127.0.0.61")
+
+    def test_a_block_of_one_source_moves_its_mail_to_another(self):
+        block = "550 5.7.1 Unfortunately, messages from [127.0.0.41] weren't sent. It is on our block list (S3150)."
+        text = "source a address=127.0.0.41\nsource b address=127.0.0.42\npool p a*10000 b*1\n"
+        for verb, most in (("MAIL", 4), ("GREETING", 0)):
+            all_here = threading.Event()
+
+            def refuse(session, line):
+                if session.address == "127.0.0.41":
+                    all_here.wait(120)
+                    return block
+                return None
+
+            # Without PIPELINING few jobs are handed out ahead.
+            with self.subTest(verb=verb), Peer(features=["8BITMIME"]) as peer, \
+                    self.instance(peer, text, "p", default_destination_concurrency_limit="1") as mx:
+                peer.replies[verb] = refuse
+                for i in range(12):
+                    send(mx.port, f"s{i}@one.example", [f"u{i}@rcpt.example"], mail())
+                eventually(lambda: mx.log().count("(queue active)") == 12, "all are in the active set")
+                all_here.set()
+                peer.wait_messages(12, seconds=60)
+                mx.wait_empty_queue()
+                self.assertEqual(set(self.came_from(peer)), {"127.0.0.42"})
+                # What waited behind the refused ones went over at once.
+                self.assertLessEqual(mx.log().count("status=deferred") + mx.log().count("status=SOFTBOUNCE"), most)
+                self.assertNotIn("status=bounced", mx.log())
+                shown = self.sources(mx, "a")["a"]["groups"]["127.0.0.1"]
+                self.assertIn("S3150", shown["blocked"])
 
     def test_a_proxy_that_fails_is_not_the_hosts_fault_and_its_mail_goes_from_another_source(self):
         text = (f"source far address=127.0.0.71 proxy=socks5://127.0.0.1:{free_port()}\n"

@@ -91,7 +91,7 @@ class Greylisting(Suite):
 
     @unittest.skipUnless(PROGRAM, "redis-server is not installed (scripts/install-dependencies --runtime-peers)")
     def test_hosts_of_a_cluster_share_who_was_put_off_and_who_passed(self):
-        with RedisServer() as redis:
+        with RedisServer(acl=True) as redis:
             settings = {**SETTINGS, **redis.settings(), "smtpd_greylist_known_after": "2"}
             slow = {**settings, "smtpd_greylist_delay": "1h", "smtpd_greylist_window": "2h"}
             quick = {**settings, "smtpd_greylist_delay": "1s", "smtpd_greylist_window": "2h"}
@@ -110,6 +110,7 @@ class Greylisting(Suite):
                 self.assertRegex(self.rcpt(two.port, "b@x.example"), PUT_OFF)
                 self.passes(two.port, "b@x.example")
                 self.assertTrue(self.rcpt(one.port, "c@x.example").startswith("250"))
+                self.assertEqual(redis.denied(), [])
                 # Without the server each host goes on by itself, and nobody waits for it.
                 redis.kill()
                 one.wait_log(r"anvil\[\d+\]: warning: greylist: not shared for now")

@@ -1,5 +1,6 @@
 """A queue manager that hangs, and a master that does: each tool and each route of penapi says so soon."""
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import *
@@ -101,6 +102,32 @@ class Hung(Suite):
         self.assertEqual(self.health(), (0, ""))
         done = self.mx.tool("pendest", "list")
         self.assertNotIn("mx.example", done.stdout, "nothing was suspended behind its back")
+
+    def test_health_checks_answer_within_a_second_whatever_hangs(self):
+        api = Api(self.mx)
+        for path in ("/healthz", "/readyz"):
+            self.assertEqual(api.ask(path)[0], 200)
+        pids = {"master": [self.mx.status()["master"]], **self.mx.pids()}
+        for program in ("qmgr", "anvil", "master"):
+            with self.subTest(program):
+                pid, = pids[program]
+                suspend(pid)
+                try:
+                    if program == "qmgr":
+                        eventually(lambda: api.ask("/readyz")[0] == 503, "penapi notices it", 60)
+                    for path in ("/healthz", "/readyz"):
+                        # The quickest of three: this machine may be slow, and what waits for a program is so each time.
+                        times = []
+                        for _ in range(3):
+                            begin = time.monotonic()
+                            status, _ = api.ask(path)
+                            times.append(time.monotonic() - begin)
+                            self.assertEqual(status, 503 if program == "qmgr" else 200)
+                            time.sleep(1.1)  # what is known counts for a second
+                        self.assertLess(min(times), 1.5, f"{path}: {times}")
+                finally:
+                    resume(pid)
+                eventually(lambda: api.ask("/readyz")[0] == 200, f"{program} again")
 
     def test_health_finds_a_master_that_hangs_while_its_programs_go_on(self):
         self.assertEqual(self.health(), (0, ""))

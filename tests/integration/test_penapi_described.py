@@ -83,6 +83,7 @@ class Routes(Suite):
         self.assertEqual(held["tenant"], "local.test.example")
         eventually(lambda: self.api.get("/api/v1/history")["points"], "a point of the history")
         eventually(lambda: self.api.get("/api/v1/events?types=deferred")["events"], "events")
+        self.assertEqual(self.api.ask("/api/v1/events?types=deferred,bounces")[0], 400)
         eventually(lambda: "queue" in self.api.get("/api/v1/overview"), "the queue in the overview")
         eventually(lambda: {d["type"] for d in self.api.get("/api/v1/destinations")["destinations"]} ==
                    {"destination", "suspension"}, "destinations of both kinds")

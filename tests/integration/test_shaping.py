@@ -126,6 +126,39 @@ class Shaping(Suite):
                     self.assertNotIn("status=bounced", mx.log())
                     self.assertEqual(len(mx.queue()), 2)
 
+    def test_a_host_that_refuses_to_talk_speaks_for_its_provider(self):
+        port = free_port()
+        deferred = "421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints - 4.16.55.1"
+        listed = "553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in a list"
+        hosts = [f"mta{i}.am0.yahoodns.net" for i in (5, 6)]
+        for verb, reply, told in (
+            ("GREETING", deferred, r"shaping: yahoo rests for 7200 s, then gets \S+: rule yahoo-complaints"),
+            ("EHLO", deferred, r"shaping: yahoo rests for 7200 s, then gets \S+: rule yahoo-complaints"),
+            ("GREETING", listed, r"warning: shaping: yahoo takes nothing: its mail waits for 43200 s: "
+                                 r"rule yahoo-blocklist")):
+            with self.subTest(verb=verb, reply=reply), Peer(host="127.0.0.23", port=port) as first, \
+                    Peer(host="127.0.0.28", port=port) as second, \
+                    Dns({("y.example", "MX"): [(1, hosts[0]), (2, hosts[1])], (hosts[0], "A"): ["127.0.0.23"],
+                         (hosts[1], "A"): ["127.0.0.28"]}) as dns, \
+                    Instance({**dns.settings(), "smtp_tcp_port": str(port), **SOON}) as mx:
+                first.replies[verb] = lambda session, line, reply=reply: reply
+                second.replies[verb] = lambda session, line, reply=reply: reply
+                send(mx.port, "ada@calm.example", ["a@y.example"], mail())
+                mx.wait_log(told)
+                mx.wait_log(r"to=<a@y\.example>, relay=none, .*status=deferred \(yahoo rests after a complaint")
+                send(mx.port, "ada@calm.example", ["b@y.example"], mail())
+                mx.wait_log(r"to=<b@y\.example>, relay=none, .*status=deferred \(yahoo rests after a complaint")
+                # Neither its other host nor the first one again is asked.
+                self.assertEqual((len(first.sessions), len(second.sessions)), (1, 0))
+                shown = self.json(mx, "show", "yahoo")
+                self.assertEqual({d["failures"] for d in shown}, {0}, shown)
+                message = json.loads(mx.tool("penqueue", "-j", check=True).stdout.splitlines()[0])["queue_id"]
+                [story] = json.loads(mx.tool("penstock", "explain", "--json", message, check=True).stdout)["recipients"]
+                self.assertEqual(story["cause"], "limited", story)
+                self.assertIn("yahoo rests after a complaint", story["why"])
+                self.assertIn("192.0.2.1", story["why"])
+                self.assertGreater(story["at"], time.time() + 3600)
+
     def test_a_rate_that_a_receiver_keeps_to_itself_is_learned(self):
         hidden = HiddenRate(rate=20, at_once=5)
         with Peer(host="127.0.0.24") as peer, \
@@ -209,6 +242,28 @@ class Shaping(Suite):
                 checked = mx.tool("penstock", "check").stdout
                 self.assertRegex(checked, r"broken\.rules:1: a provider needs names of hosts.*nothing of this file")
                 self.assertIn("default_destination_rate_limit: not a rate", checked)
+                # Those of a domain, a source and a tenant are seen, and what waits at them.
+                mx.write("limits", "domain:big.example rate=2/h\nsource:a rate=5/h connections=5\n"
+                         "tenant:sender.example rate=3/h\n")
+                mx.set(shaping_rules_files="", default_destination_rate_limit="", tenant_identity="sender_domain",
+                       egress_sources_file=mx.write("sources", "source a address=127.0.0.1\npool p a\n"),
+                       default_egress_pool="p")
+                mx.tool("penstock", "reload", check=True)
+                for i in range(4):
+                    send(mx.port, f"s{i}@sender.example", [f"w{i}@big.example"], mail())
+
+                def told():
+                    found = {l["name"]: (l["set"], l["rate"], l.get("connections"))
+                             for l in self.json(mx, "list") if l["type"] == "limit"}
+                    return len(found) == 3 and found
+                self.assertEqual(eventually(told, lambda: f"limits are listed: {self.json(mx, 'list')}"), {
+                    "domain:big.example": ("2/h", "2/h", None), "source:a": ("5/h", "5/h", 5),
+                    "tenant:sender.example": ("3/h", "3/h", None)})
+                for name in ("domain:big.example", "source:a", "tenant:sender.example"):
+                    self.assertEqual([l["name"] for l in self.json(mx, "show", name)], [name])
+                listed = mx.tool("pendest", "list", check=True).stdout
+                self.assertRegex(listed, r"(?m)^LIMITS\n +domain:big\.example: 2/h \(set: 2/h\), ")
+                self.assertEqual(mx.tool("pendest", "show", "tenant:nobody").returncode, 65)
                 self.assertEqual(mx.tool("pendest", "rate", "nobody", "1/h").returncode, 65)
                 self.assertEqual(mx.tool("pendest", "rate", "big", "often").returncode, 64)
 

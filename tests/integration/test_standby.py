@@ -211,8 +211,9 @@ class Standby(Suite):
 
     @unittest.skipUnless(PROGRAM, "redis-server is not installed")
     def test_a_lease_in_redis(self):
-        with RedisServer() as redis:
+        with RedisServer(acl=True) as redis:
             self.take_over(*self.hosts("redis", redis))
+            self.assertEqual(redis.denied(), [])
 
     @unittest.skipUnless(PROGRAM, "redis-server is not installed")
     def test_redis_goes_and_comes(self):

@@ -111,6 +111,9 @@ class StatusPage(Suite):
             browser.find_element(By.CSS_SELECTOR, "td a.code").click()
             self.shows(browser, "Its story")
             self.shows(browser, EVIL)
+            # As penstock explain has it.
+            self.shows(browser, "It waits in the queue, and is tried again")
+            self.shows(browser, "cannot be used")
             self.open(browser, url, "queue/%E0%A4%A")  # a malformed link
             self.shows(browser, "Queue")
             self.no_complaints(browser)
