@@ -182,6 +182,13 @@ void Sources::load(Vault& vault, Files& files) {
     if (!key) return wrong(files.use, name, key.error().message());
     pairs.push_back({.key = *std::move(key), .certificates = std::move(certificates)});
   }
+  // All of them, or none: what is held of these files belongs together.
+  Vault trial;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto put = trial.put(chain_name(files.chains, i + 1), files.use,
+                               {.key = pairs[i].key, .certificates = pairs[i].certificates});
+    if (!put) return wrong(files.use, name, words_for(put.error(), cert_file, key_file));
+  }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     names.push_back(files.chains.empty() ? name : chain_name(files.chains, i + 1));

@@ -110,6 +110,15 @@ BOOST_AUTO_TEST_CASE(keys_and_certificates_in_neighbouring_files_belong_together
   BOOST_TEST(!list(Use::server).contains(chain_name(files, 0)));
 }
 
+BOOST_AUTO_TEST_CASE(of_files_with_a_chain_that_cannot_be_used_no_chain_is_taken) {
+  const std::string other_key = dir.write("key2", other.key), other_cert = dir.write("cert2", mx.certificate);
+  const std::vector<std::string> files = {key, cert, other_key, other_cert};
+  open("smtpd_tls_chain_files = " + join(files, ", ") + "\n", "smtp inet n - n - - smtpd\n");
+  const auto held = list(Use::server);
+  BOOST_TEST(held.size() == 1U);
+  BOOST_TEST(held.contains(chain_name(files, 0)));
+}
+
 BOOST_AUTO_TEST_CASE(a_renewed_pair_is_read_and_a_broken_one_is_not_used) {
   open_pair();
   const std::string name = pair_name(cert, key), first = list(Use::server).at(name).id;

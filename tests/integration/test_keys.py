@@ -108,6 +108,43 @@ class PrivateKeys(Suite):
                 before.starttls()  # a session of the process before
                 before.expect("NOOP", "250")
 
+    def test_half_a_renewal_of_chain_files_leaves_the_chains_before_in_use(self):
+        folder = self.folder()
+        os.chmod(folder, 0o755)
+        key, cert = os.path.join(folder, "key"), os.path.join(folder, "cert")
+
+        def put(source, target):
+            shutil.copy(source, target + ".new")
+            os.chmod(target + ".new", 0o644)
+            os.replace(target + ".new", target)
+        peer_context = server_context(self.other)
+        peer_context.load_verify_locations(self.ca.pem)
+        peer_context.verify_mode = ssl.CERT_REQUIRED
+        put(self.mx.key, key)
+        put(self.mx.pem, cert)
+        with Peer(tls=peer_context) as peer, Instance(self.settings(
+                **relay_to(peer), smtpd_tls_chain_files=f"{key}, {cert}", smtp_tls_chain_files=f"{key}, {cert}",
+                smtp_tls_security_level="encrypt", smtp_connection_cache_on_demand="no",
+                smtp_tls_session_cache_database="")) as mx:
+
+            def sent(number):
+                """By which certificate smtp was known."""
+                with TlsClient(mx.port) as client:
+                    client.send("ada@sender.example", ["b@rcpt.example"], mail(sender="ada@sender.example"))
+                return openssl("x509", "-inform", "DER", "-noout", "-subject",
+                               stdin=peer.wait_messages(number)[number - 1].session.certificate).strip()
+            self.assertEqual(self.shown(mx), "mx.test.example")
+            self.assertEqual(sent(1), "subject=CN = mx.test.example")
+            put(self.other.key, key)
+            for _ in range(3):
+                self.assertEqual(self.shown(mx), "mx.test.example")
+            self.assertEqual(sent(2), "subject=CN = mx.test.example")
+            self.assertRegex(mx.log(), r"smtpd\[\d+\]: warning: .* is not the key of the certificate in .*: "
+                                       "the certificates read before stay in use")
+            put(self.other.pem, cert)
+            eventually(lambda: self.shown(mx) == "other.test.example", lambda: mx.log())
+            self.assertNotIn("TLS is not available", mx.log())
+
     def test_between_two_key_processes_no_handshake_begins_with_a_certificate_of_the_first(self):
         settings, put = self.keys_of_root()
         with Instance(settings) as mx:
