@@ -83,6 +83,65 @@ class PrivateKeys(Suite):
             self.assertEqual(keys.verify(peer.wait_messages(2)[1].content), ["pass", "pass"])
             self.assertEqual(self.signed(mx)[2], 4)
 
+    def lineage(self):
+        """Files of a certificate as certbot has them: a folder of links into a folder that root alone can enter. What
+        else a renewal does is to have them lead to the next files."""
+        top = self.folder()
+        for name in ("live", "archive"):
+            os.makedirs(os.path.join(top, name, "mx"), mode=0o700)
+            os.chmod(os.path.join(top, name), 0o700)
+        live, renewals = os.path.join(top, "live", "mx"), []
+
+        def put(name, source):
+            """One of the two."""
+            renewals.append(name)
+            new = f"../../archive/mx/{name}{len(renewals)}.pem"
+            shutil.copy(source, os.path.join(live, new))
+            os.chmod(os.path.join(live, new), 0o600)
+            os.symlink(new, os.path.join(live, "next"))
+            os.replace(os.path.join(live, "next"), os.path.join(live, name + ".pem"))
+        put("privkey", self.mx.key)
+        put("fullchain", self.mx.pem)
+        return os.path.join(live, "fullchain.pem"), os.path.join(live, "privkey.pem"), put
+
+    @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_renewed_certificates_that_only_root_can_read_are_used_without_a_reload(self):
+        cert, key, put = self.lineage()
+        peer_context = server_context(self.other)
+        peer_context.load_verify_locations(self.ca.pem)
+        peer_context.verify_mode = ssl.CERT_REQUIRED
+        settings = self.settings(smtpd_tls_cert_file=cert, smtpd_tls_key_file=key, smtp_tls_cert_file=cert,
+                                 smtp_tls_key_file=key, smtp_tls_security_level="encrypt",
+                                 smtp_connection_cache_on_demand="no",
+                smtp_tls_session_cache_database="")
+        with Peer(tls=peer_context) as peer, Instance({**settings, **relay_to(peer)}, start=False) as mx:
+            chains = free_port()
+            mx.set_services({f"127.0.0.1:{chains}": "inet n - n - - smtpd -o smtpd_tls_chain_files=" + f"{key},{cert}"})
+            mx.start()
+
+            def shown():
+                with TlsClient(chains) as client:
+                    return self.shown(mx), client.starttls().common_name()
+
+            def sent(number):
+                """By which certificate smtp was known."""
+                send(mx.port, "ada@sender.example", ["b@rcpt.example"], mail(sender="ada@sender.example"))
+                return openssl("x509", "-inform", "DER", "-noout", "-subject",
+                               stdin=peer.wait_messages(number)[number - 1].session.certificate).strip()
+            self.assertEqual(shown(), ("mx.test.example",) * 2)
+            self.assertEqual(sent(1), "subject=CN = mx.test.example")
+            pids = mx.pids()
+            put("privkey", self.other.key)
+            mx.wait_log(r"keys\[\d+\]: warning: .* is not the key of the certificate in ", 120)
+            self.assertEqual(shown(), ("mx.test.example",) * 2)
+            self.assertEqual(sent(2), "subject=CN = mx.test.example")
+            put("fullchain", self.other.pem)
+            mx.wait_log(r"keys\[\d+\]: the renewed certificate of .*fullchain\.pem is used", 120)
+            eventually(lambda: shown() == ("other.test.example",) * 2, lambda: mx.log())
+            eventually(lambda: sent(len(peer.messages) + 1) == "subject=CN = other.test.example", lambda: mx.log())
+            self.assertEqual({p: mx.pids()[p] for p in ("keys", "smtpd")}, {p: pids[p] for p in ("keys", "smtpd")})
+            self.assertNotIn("refused", mx.log())
+
     def keys_of_root(self):
         """Settings for a certificate and a key that root alone can see, and what puts another pair there."""
         own = os.path.join(self.folder(), "secret")
