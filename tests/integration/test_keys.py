@@ -142,6 +142,51 @@ class PrivateKeys(Suite):
             self.assertEqual({p: mx.pids()[p] for p in ("keys", "smtpd")}, {p: pids[p] for p in ("keys", "smtpd")})
             self.assertNotIn("refused", mx.log())
 
+    @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_certificates_by_name_in_files_that_only_root_can_read_are_served(self):
+        cert, key, put = self.lineage()
+        for kind in ("hash", "texthash", "inline"):
+            with self.subTest(kind), Instance({"smtpd_tls_security_level": "may", "smtpd_tls_cert_file": self.other.pem,
+                                               "smtpd_tls_key_file": self.other.key}, start=False) as mx:
+                text = mx.write("sni", f"mx.test.example {key}, {cert}\nlost.test.example {key} {cert}.not\n")
+                mx.set(tls_server_sni_maps="inline:{ { mx.test.example = %s } }" % f"{key} {cert}"
+                       if kind == "inline" else f"{kind}:{text}")
+                if kind == "hash":
+                    made = mx.tool("penmap", "--all")
+                    self.assertIn("sni.lmdb: made", made.stdout)
+                    self.assertRegex(made.stderr, r"line 2: .*\.not: .*No such file.*: skipping this entry")
+                    self.assertEqual(os.stat(text + ".lmdb").st_mode & 0o777, 0o600)
+                mx.start()
+                for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                    for name in ("mx.test.example", "other.test.example"):
+                        with TlsClient(mx.port, client_context(self.ca, version=version), name=name) as client:
+                            self.assertEqual(client.starttls().common_name(), name)
+                if kind == "texthash":
+                    with TlsClient(mx.port, name="lost.test.example") as client:
+                        with self.assertRaises((ssl.SSLError, OSError)):
+                            client.starttls()
+                    put("fullchain", self.mx.pem)  # the files are looked at again
+                    eventually(lambda: self.shown(mx, "mx.test.example") == "mx.test.example", lambda: mx.log())
+                if kind == "hash":
+                    self.assertEqual(self.shown(mx, "lost.test.example"), "other.test.example")
+                self.assertNotIn("refused", mx.log())
+
+    @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_a_table_with_keys_in_it_is_made_anew_at_a_reload(self):
+        cert, key, put = self.lineage()
+        with Instance(self.settings(), start=False) as mx:
+            mx.set(tls_server_sni_maps="hash:" + mx.write("sni", f"by.test.example {key} {cert}\n"))
+            mx.tool("penmap", "--all")
+            mx.start()
+            self.assertEqual(self.shown(mx, "by.test.example"), "mx.test.example")
+            put("privkey", self.other.key)
+            put("fullchain", self.other.pem)
+            past = os.stat(os.path.join(mx.dir, "sni")).st_mtime - 100
+            os.utime(os.path.join(mx.dir, "sni.lmdb"), (past, past))
+            os.utime(os.path.join(mx.dir, "sni"), (past - 1, past - 1))
+            mx.reload()
+            eventually(lambda: self.shown(mx, "by.test.example") == "other.test.example", lambda: mx.log())
+
     def keys_of_root(self):
         """Settings for a certificate and a key that root alone can see, and what puts another pair there."""
         own = os.path.join(self.folder(), "secret")
