@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/config/cyrus_sasl.h"
 #include "lib/map/file_map.h"
 #include "lib/map/table_file.h"
 #include "lib/map/table_text.h"
@@ -33,6 +34,17 @@ void add(const config::Config& config, std::vector<OwnTable>& out) {
       }
     }
   }
+}
+
+/// The tables of users, which the setting names beside what is no table.
+void add_logins(const config::Config& config, std::vector<OwnTable>& out) {
+  for (const std::string& spec : config::login_tables(config))
+    for (const map::PlainTable& table : map::plain_tables(spec, config.settings().default_database_type)) {
+      const OwnTable found{table.type, table.name};
+      if (table.indexed() && table.name.starts_with('/') &&
+          std::ranges::none_of(out, [&](const OwnTable& t) { return t.file() == found.file(); }))
+        out.push_back(found);
+    }
 }
 
 }  // namespace
@@ -67,6 +79,7 @@ std::vector<OwnTable> own_tables(const config::Config& config) {
   for (const config::Service& service : config.master()) {
     if (!service.overrides.empty()) add(config.with(service), out);
   }
+  add_logins(config, out);
   return out;
 }
 

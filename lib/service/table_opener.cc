@@ -13,6 +13,7 @@
 
 #include "lib/async/descriptor_message.h"
 #include "lib/base/text.h"
+#include "lib/config/cyrus_sasl.h"
 #include "lib/config/key_process.h"
 #include "lib/confine/named_files.h"
 #include "lib/confine/programs.h"
@@ -74,6 +75,12 @@ std::vector<std::string> table_files(const config::Config& config, const std::st
     for (const map::PlainTable& plain : map::plain_tables(table.spec, config.settings().default_database_type))
       files.push_back(plain.file());
   }
+  if (program == config::kCyrusProgram)
+    for (const std::string& spec : config::login_tables(config))
+      for (const map::PlainTable& plain : map::plain_tables(spec, config.settings().default_database_type)) {
+        files.push_back(plain.file());
+        files.push_back(plain.name);
+      }
   if (holds_keys) std::ranges::move(key_files(config).files, std::back_inserter(files));
   std::erase_if(files, [](const std::string& file) { return !can_be_lent(file); });
   return files;
