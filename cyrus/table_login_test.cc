@@ -1,7 +1,11 @@
 #include "cyrus/table_login.h"
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <ctime>
+#include <functional>
 
+#include "lib/base/time.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::cyrus {
@@ -31,6 +35,18 @@ struct Rig {
   }
   Step plain(const std::string& message) const { return login("PLAIN", message).start(); }
 };
+
+/// Of this thread, which other work on the machine does not lengthen.
+std::chrono::nanoseconds processor_time(const std::function<void()>& work) {
+  const auto now = [] {
+    timespec t{};
+    BOOST_REQUIRE(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  };
+  const auto before = now();
+  work();
+  return now() - before;
+}
 
 }  // namespace
 
@@ -83,6 +99,16 @@ BOOST_FIXTURE_TEST_CASE(a_table_that_cannot_be_asked_locks_nobody_out, Rig) {
   BOOST_TEST((step.kind == Kind::temporary));
   BOOST_TEST(step.notes.at(0).text.contains("none"));
   BOOST_TEST(users->problems().size() == 1U);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_user_who_is_not_there_costs_as_much_as_a_wrong_password, Rig) {
+  // With a thousand times the work of looking up a name. None has been found before.
+  const std::string hash = "$6$rounds=100000$saltsalt$" + std::string(86, '.');
+  users = Users::open("texthash:" + dir.write("slow", "locked !x\nanna " + hash + "\n"), "hash").value();
+  for (const std::string& name : {"nobody"s, "locked"s, "anna"s}) {
+    const auto cost = processor_time([&] { BOOST_TEST((plain("\0"s + name + "\0guess"s).kind == Kind::failed)); });
+    BOOST_TEST((cost > milliseconds(2)), name);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
