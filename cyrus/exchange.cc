@@ -48,7 +48,7 @@ const char* or_null(const std::string& text) { return text.empty() ? nullptr : t
 Exchange::Exchange(const Application& application, sasl::dovecot::Application who, sasl::dovecot::Request request)
     : application_(application), who_(std::move(who)), request_(std::move(request)) {}
 
-Exchange::~Exchange() { end(); }
+Exchange::~Exchange() { Exchange::end(); }
 
 void Exchange::end() {
   if (connection_ == nullptr) return;

@@ -16,29 +16,22 @@
 #include <vector>
 
 #include "cyrus/library.h"
+#include "cyrus/step.h"
 #include "lib/sasl/dovecot.h"
 
 struct sasl_conn;
 
 namespace pen::cyrus {
 
-struct Step {
-  enum class Kind : std::uint8_t { ok, failed, temporary, challenge } kind = Kind::temporary;
-  std::string text;  // challenge: its bytes; failed, temporary: the reason
-  std::string user;  // when ok; when failed, if it is known
-  std::vector<Note> notes;
-};
-
-class Exchange {
+class Exchange final : public Login {
  public:
   Exchange(const Application& application, sasl::dovecot::Application who, sasl::dovecot::Request request);
-  ~Exchange();
+  ~Exchange() override;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
-  Step start();
-  Step respond(const std::string& bytes);
-  /// The step was the last one: gives back what the library holds for it.
-  void end();
+  Step start() override;
+  Step respond(const std::string& bytes) override;
+  void end() override;
 
  private:
   int open();

@@ -17,25 +17,24 @@
 #include <string_view>
 #include <vector>
 
+#include "cyrus/step.h"
 #include "lib/config/cyrus_sasl.h"
 #include "lib/sasl/properties.h"
 
 namespace pen::cyrus {
+
+class Users;
 
 struct Application {
   std::string name;
   config::CyrusOptions options = {};
   std::vector<sasl::Mechanism> mechanisms = {};  // what it offers, all of them: smtpd chooses
   std::string fault = {};                        // why it offers none
+  std::shared_ptr<const Users> users = {};       // a table decides, and the library has no part in it
 };
 
-/// What the library says while it works. Passwords are never in it: its levels for them are not taken.
-struct Note {
-  bool warning = false;  // else what a client did wrong
-  std::string text;
-};
-
-/// While it lives, what the library asks and says in this thread is about this application.
+/// While it lives, what the library asks and says in this thread is about this application. The library's levels for
+/// passwords are not taken.
 class Working {
  public:
   static constexpr std::size_t kMostNotes = 8;

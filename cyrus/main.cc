@@ -1,4 +1,4 @@
-/// cyrus: decides logins of smtpd's clients with the library Cyrus SASL. See man/cyrus.8.
+/// cyrus: decides logins of smtpd's clients, with the library Cyrus SASL or by a table of users. See man/cyrus.8.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cyrus/server.h"
+#include "cyrus/table_login.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
@@ -81,6 +82,27 @@ void look_for_obstacles(const Application& application) {
   }
 }
 
+/// Those that smtpd_sasl_type = table names. What is wrong with one is logged.
+std::vector<Application> open_tables(const config::Config& config) {
+  std::vector<Application> out;
+  for (const std::string& table : config::login_tables(config)) {
+    auto users = cyrus::Users::open(table, config.settings().default_database_type);
+    if (!users) {
+      log::warning("smtpd_sasl_path: {}: nobody can log in", users.error().message());
+      continue;
+    }
+    for (const std::string& problem : (*users)->problems()) log::warning("smtpd_sasl_path: {}", problem);
+    out.push_back({.name = table, .mechanisms = cyrus::TableLogin::mechanisms(), .users = *std::move(users)});
+  }
+  return out;
+}
+
+/// Tables that cannot be used are logged, and end nothing.
+Result<void> look(service::Context& context) {
+  (void)open_tables(context.config());
+  return {};
+}
+
 /// The server tells itself what a client does wrong.
 async::Task<Result<void>> session(std::shared_ptr<cyrus::Server> server, async::Stream stream) {
   co_await cyrus::Server::serve(std::move(server), std::move(stream));
@@ -98,7 +120,8 @@ Result<service::Hooks> start(service::Context& context, const cyrus::Library& li
   auto server = std::make_shared<cyrus::Server>(
       context.loop(), library,
       cyrus::Server::Options{.threads = static_cast<std::size_t>(s.cyrus_sasl_thread_limit),
-                             .step_timeout = s.cyrus_sasl_step_timeout});
+                             .step_timeout = s.cyrus_sasl_step_timeout},
+      open_tables(context.config()));
   server->on_stuck = [] { log::fatal("threads that do not come back: the next process has new ones"); };
   service::serve_conversations(context, {{.name = ipc::logins::kName, .serve = [server](ipc::Opening opening) {
                                             return session(server, ipc::take_stream(std::move(opening)));
@@ -115,6 +138,6 @@ int main(int argc, char** argv) {
     for (const std::string& line : library->take_news()) pen::log::warning("{}", line);
   };
   return pen::service::run(
-      argc, argv, {.name = "cyrus", .summary = "decides logins with Cyrus SASL", .with_privileges = with_privileges},
+      argc, argv, {.name = "cyrus", .summary = "decides logins", .look = look, .with_privileges = with_privileges},
       [&library](pen::service::Context& context) { return start(context, *library); });
 }

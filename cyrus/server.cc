@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
+#include "cyrus/table_login.h"
 #include "lib/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
@@ -27,11 +29,16 @@ struct Server::Pool {
 struct Server::Active {
   Active(const Server& s, const Application& application, const sasl::dovecot::Application& who,
          sasl::dovecot::Request request, Pool& p)
-      : exchange(application, who, std::move(request)), pool(p), done(s.loop_) {
+      : login(make(application, who, std::move(request))), pool(p), done(s.loop_) {
     ++pool.exchanges;
   }
+  static std::unique_ptr<Login> make(const Application& application, const sasl::dovecot::Application& who,
+                                     sasl::dovecot::Request request) {
+    if (application.users) return std::make_unique<TableLogin>(application.users, who, std::move(request));
+    return std::make_unique<Exchange>(application, who, std::move(request));
+  }
   ~Active() { --pool.exchanges; }
-  Exchange exchange;
+  std::unique_ptr<Login> login;
   Pool& pool;
   async::Event done;
   Step result;
@@ -47,20 +54,29 @@ struct Server::Connection {
   std::map<std::uint32_t, std::shared_ptr<Active>> active;
 };
 
-Server::Server(async::Loop& loop, const Library& library, Options options)
-    : loop_(loop), library_(library), options_(options) {
+Server::Server(async::Loop& loop, const Library& library, Options options, std::vector<Application> tables)
+    : loop_(loop), library_(library), tables_(std::move(tables)), options_(options) {
   for (std::size_t i = 0; i < (options.threads == 1 ? 1U : 2U); ++i)
     pools_.push_back(std::make_unique<Pool>(loop, options.threads));
+  challenges_ = pools_.back().get();
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  if (!tables_.empty()) pools_.push_back(std::make_unique<Pool>(loop, std::min(options.threads, processors)));
+}
+
+const Application* Server::find(std::string_view name) const {
+  const auto table = std::ranges::find(tables_, name, &Application::name);
+  return table == tables_.end() ? library_.find(name) : &*table;
 }
 
 Server::~Server() = default;
 
 Server::Pool& Server::pool_for(const Application& application, const std::string& mechanism) {
+  if (application.users) return *pools_.back();
   const auto known =
       std::ranges::find_if(application.mechanisms, [&](const auto& m) { return iequals(m.name, mechanism); });
   const bool challenges =
       known != application.mechanisms.end() && (known->properties & sasl::property::kPlaintext) == 0;
-  return challenges ? *pools_.back() : *pools_.front();
+  return challenges ? *challenges_ : *pools_.front();
 }
 
 async::Task<Result<void>> Server::hello(Connection& connection) {
@@ -71,7 +87,7 @@ async::Task<Result<void>> Server::hello(Connection& connection) {
     PEN_CO_TRY_ASSIGN(done, hello.feed(line));
   }
   connection.who = hello.take_application();
-  connection.application = library_.find(connection.who.name);
+  connection.application = find(connection.who.name);
   if (connection.application == nullptr) {
     if (told_.size() < 100 && told_.insert(connection.who.name).second)
       log::warning("no smtpd service that was there at the start has smtpd_sasl_path = {}: reload",
@@ -150,11 +166,11 @@ async::Task<void> Server::work(std::shared_ptr<Server> self, std::shared_ptr<Act
   if (++pool.unfinished == pool.threads) pool.full_since = self->loop_.now();
   active->result = co_await pool.pool.run([active, response = std::move(response)] {
     if (active->given_up) {
-      active->exchange.end();
+      active->login->end();
       return Step();
     }
-    Step done = response ? active->exchange.respond(*response) : active->exchange.start();
-    if (done.kind != Step::Kind::challenge || active->given_up) active->exchange.end();
+    Step done = response ? active->login->respond(*response) : active->login->start();
+    if (done.kind != Step::Kind::challenge || active->given_up) active->login->end();
     return done;
   });
   --pool.unfinished;
@@ -226,11 +242,13 @@ std::vector<std::string> Server::status() const {
       fmt::format("logins: {} good, {} refused, {} not possible, of them {} too late; {} given up", ok_, failed_,
                   temporary_, late_, given_up_),
       fmt::format("under way: {}, threads at work: {}", exchanges(), running)};
-  for (const Application& application : library_.applications()) {
+  const auto show = [&](const Application& application) {
     std::string names;
     for (const auto& mechanism : application.mechanisms) names += " " + mechanism.name;
     lines.push_back(fmt::format("application {}:{}", application.name, names));
-  }
+  };
+  std::ranges::for_each(library_.applications(), show);
+  std::ranges::for_each(tables_, show);
   return lines;
 }
 

@@ -1,6 +1,7 @@
 /// keys: holds the private keys of TLS and DKIM, and signs with them. See man/keys.8.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "keys/sources.h"
@@ -19,6 +20,10 @@ using Channel = ipc::Channel<ipc::keys::ToKeys, ipc::keys::FromKeys>;
 constexpr milliseconds kTurn{1};
 // Replaced, it serves the connected clients until none has asked for kQuiet.
 constexpr seconds kQuiet{1}, kLongestRest{10};
+// Between two looks at files that only root can look at: what that costs is a hundredth of the time at most, up to a
+// minute. Certificates are renewed long before they end.
+constexpr seconds kLookPause{10}, kLongestLookPause{60};
+constexpr int kLookShare = 100;
 
 struct Server {
   Server(const config::Config& config) : sources(config, system_clock()) {
@@ -27,11 +32,20 @@ struct Server {
   }
   void tell_news() {
     for (const auto& line : sources.take_news()) log::warning("{}", line);
+    for (const auto& file : sources.take_renewed()) log::info("the renewed certificate of {} is used", file);
+  }
+  /// Clients come back, and get the list as it is now.
+  void send_all_away() {
+    ++list_generation;
+    hang_up.raise();
+    hang_up.reset();
   }
   ipc::keys::FromKeys answer(Use use, const ipc::keys::ToKeys& request) {
     if (const auto* wanted = std::get_if<ipc::keys::Find>(&request); wanted != nullptr && use == Use::server) {
       ++found;
-      return sources.find(*wanted);
+      auto out = sources.find(*wanted);
+      tell_news();
+      return out;
     }
     if (const auto* wanted = std::get_if<ipc::keys::List>(&request); wanted != nullptr && wanted->after.empty()) {
       sources.look(vault);
@@ -59,6 +73,7 @@ struct Server {
   async::Loop* loop = nullptr;
   SteadyTime last_question{};
   async::Cancel hang_up;
+  std::uint64_t list_generation = 0;
   bool stopping = false;
 };
 
@@ -66,7 +81,8 @@ struct Server {
 async::Task<Result<void>> serve(std::shared_ptr<Server> server, Use use, Channel channel) {
   const Clock& clock = server->loop->clock();
   SteadyTime began = clock.now();
-  for (;;) {
+  const std::uint64_t mine = server->list_generation;
+  while (mine == server->list_generation) {
     auto received = co_await channel.receive({.cancel = &server->hang_up});
     if (!received) {
       (void)co_await channel.flush({.deadline = server->loop->now() + seconds(5)});
@@ -79,6 +95,7 @@ async::Task<Result<void>> serve(std::shared_ptr<Server> server, Use use, Channel
     co_await server->loop->next_turn();
     began = clock.now();
   }
+  co_return co_await channel.flush({.deadline = server->loop->now() + seconds(5)});
 }
 
 std::vector<std::string> status(const Server& s) {
@@ -103,6 +120,19 @@ async::Task<void> drain(std::shared_ptr<Server> server, service::Context* contex
   (void)co_await context->sessions().drained();
 }
 
+/// Nobody but root sees these files change: no program that uses them can say that they have.
+async::Task<void> look_for_renewals(std::shared_ptr<Server> server, service::Context* context) {
+  const Clock& clock = server->loop->clock();
+  std::chrono::nanoseconds pause = kLookPause;
+  while ((co_await server->loop->sleep(pause, {.cancel = &context->draining()})).has_value()) {
+    const SteadyTime began = clock.now();
+    const bool renewed = server->sources.look_closely(server->vault);
+    server->tell_news();
+    if (renewed) server->send_all_away();
+    pause = std::clamp<std::chrono::nanoseconds>(kLookShare * (clock.now() - began), kLookPause, kLongestLookPause);
+  }
+}
+
 /// Keys that cannot be used are logged, and end nothing.
 Result<void> look(service::Context& context) {
   const Server server(context.config());
@@ -112,6 +142,7 @@ Result<void> look(service::Context& context) {
 Result<service::Hooks> start(service::Context& context, std::shared_ptr<Server> server) {
   server->loop = &context.loop();
   server->sources.watch();
+  if (server->sources.closed()) context.loop().spawn("renewals", look_for_renewals(server, &context));
   const auto for_use = [&](std::string_view name, Use use) {
     return service::Conversation{
         name, [server, use](ipc::Opening opening) { return serve(server, use, Channel(std::move(opening))); }};

@@ -4,12 +4,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <tuple>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/dkim/key.h"
+#include "lib/map/table_file.h"
 #include "lib/net/tls/context.h"
+#include "lib/net/tls/error.h"
 #include "lib/sasl/base64.h"
 #include "lib/smtpd/tls.h"
 
@@ -18,13 +22,36 @@ namespace {
 
 using namespace ipc::keys;
 
-/// What shows that a file was changed or replaced.
-std::string facts_of(const std::string& path) {
-  struct stat s{};
-  if (path.empty()) return {};
-  if (::stat(path.c_str(), &s) != 0) return fmt::format("errno {}", errno);
+std::string text_of(const struct stat& s) {
   return fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
                      s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
+}
+
+/// What shows that a file was changed or replaced; nullopt: this process may not look at it.
+std::optional<std::string> facts_of(const std::string& path) {
+  struct stat s{};
+  if (path.empty()) return std::string();
+  if (::stat(path.c_str(), &s) == 0) return text_of(s);
+  if (errno == EACCES) return std::nullopt;
+  return fmt::format("errno {}", errno);
+}
+
+/// The same of a file that is lent; nullopt: it cannot be had now.
+std::optional<std::string> facts_of_lent(const std::string& path) {
+  const auto file = map::open_table_file(path);
+  struct stat s{};
+  if (file && ::fstat(file->fd.get(), &s) == 0) return text_of(s);
+  if (!file && file.error().is_errno(ENOENT)) return fmt::format("errno {}", ENOENT);
+  return std::nullopt;
+}
+
+/// Of a file that this process may open, or that is lent to it.
+Result<std::string> read(const std::string& path, bool in_table = false) {
+  auto text = tls::read_file(path);
+  if (text || !text.error().is_errno(EACCES)) return text;
+  const auto file = map::open_table_file(path, in_table);
+  if (!file) return fail(tls::TlsError::unreadable, path, file.error().sys_errno());
+  return map::read_table_file(file->fd.get(), path);
 }
 
 /// In the words that TLS itself has for it.
@@ -73,13 +100,22 @@ std::string Sources::Files::name() const {
   return chains.empty() ? pair_name(cert_file, key_file) : chain_name(chains, 0);
 }
 
-std::string Sources::Files::facts() const {
-  std::string out = facts_of(cert_file) + "\n" + facts_of(key_file);
-  for (const auto& file : chains) out += "\n" + facts_of(file);
+std::vector<std::string> Sources::Files::all() const {
+  if (!chains.empty()) return chains;
+  return key_file.empty() || key_file == cert_file ? std::vector{cert_file} : std::vector{cert_file, key_file};
+}
+
+Sources::Facts Sources::facts(const Files& files) const {
+  Facts out;
+  for (const std::string& file : files.all()) {
+    auto own = facts_of(file);
+    const auto lent = lent_.find(file);
+    out[file] = own ? *std::move(own) : lent != lent_.end() ? lent->second : std::string();
+  }
   return out;
 }
 
-Sources::Sources(const config::Config& config, const Clock& clock) {
+Sources::Sources(const config::Config& config, const Clock& clock) : clock_(clock) {
   for (const config::Service& service : config.master()) {
     const std::string& program = service.command;
     const bool smtpd = program == "smtpd", smtp = program == "smtp" || program == "lmtp";
@@ -155,17 +191,17 @@ void Sources::wrong(Use use, const std::string& name, std::string why) {
   std::string& now = errors_[static_cast<std::size_t>(use)][name];
   if (now == why) return;
   now = why;
-  news_.push_back(std::move(why));
+  if (std::ranges::count(news_, why) == 0) news_.push_back(std::move(why));  // the same files have other uses
 }
 
 void Sources::load(Vault& vault, Files& files) {
-  files.seen = files.facts();  // before they are read
+  files.seen = facts(files);  // before they are read
   const std::string cert_file = files.chains.empty() ? files.cert_file : join(files.chains);
   const std::string key_file = files.key_file.empty() ? cert_file : files.key_file;
   const std::string name = files.name();
   std::string certificates;
   for (const auto& file : files.chains.empty() ? std::vector{files.cert_file} : files.chains) {
-    const auto text = tls::read_file(file);
+    const auto text = read(file);
     if (!text) return wrong(files.use, name, text.error().message());
     certificates += *text;
     if (!files.chains.empty()) certificates += '\n';
@@ -178,16 +214,28 @@ void Sources::load(Vault& vault, Files& files) {
   } else {
     if (!certificates.contains("CERTIFICATE-----"))
       return wrong(files.use, name, files.cert_file + ": no certificate in it");
-    auto key = key_file == files.cert_file ? Result<std::string>(certificates) : tls::read_file(key_file);
+    auto key = key_file == files.cert_file ? Result<std::string>(certificates) : read(key_file);
     if (!key) return wrong(files.use, name, key.error().message());
     pairs.push_back({.key = *std::move(key), .certificates = std::move(certificates)});
   }
-  std::vector<std::string> names;
+  // All of them, or none: what is held of these files belongs together.
+  Vault trial;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    names.push_back(files.chains.empty() ? name : chain_name(files.chains, i + 1));
-    const auto put = vault.put(names.back(), files.use, {.key = pairs[i].key, .certificates = pairs[i].certificates});
+    const auto put = trial.put(chain_name(files.chains, i + 1), files.use,
+                               {.key = pairs[i].key, .certificates = pairs[i].certificates});
     if (!put) return wrong(files.use, name, words_for(put.error(), cert_file, key_file));
   }
+  std::vector<std::string> names;
+  bool renewed = false;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    names.push_back(files.chains.empty() ? name : chain_name(files.chains, i + 1));
+    const auto before = vault.look_up(files.use, names.back());
+    const auto put = vault.put(names.back(), files.use, {.key = pairs[i].key, .certificates = pairs[i].certificates});
+    if (!put) return wrong(files.use, name, words_for(put.error(), cert_file, key_file));
+    const auto now = vault.look_up(files.use, names.back());
+    renewed = renewed || (before && (before->id != now->id || before->certificates != now->certificates));
+  }
+  if (renewed && std::ranges::count(renewed_, cert_file) == 0) renewed_.push_back(cert_file);
   for (const auto& old : files.names)
     if (std::ranges::count(names, old) == 0) vault.forget(old, files.use);
   files.names = std::move(names);
@@ -247,13 +295,26 @@ void Sources::load(Vault& vault) {
 }
 
 void Sources::watch() {
-  for (Files& files : files_) files.seen = files.facts();
+  for (Files& files : files_) {
+    for (const auto& [file, facts] : files.seen)
+      if (!facts_of(file)) lent_[file] = facts;
+    files.seen = facts(files);
+  }
 }
 
-void Sources::look(Vault& vault) {
+bool Sources::look(Vault& vault) {
+  const auto before = renewed_.size();
   for (Files& files : files_)
-    if (files.seen != files.facts()) load(vault, files);
+    if (files.seen != facts(files)) load(vault, files);
   for (Signer& signer : signers_) load(vault, signer);
+  return renewed_.size() != before;
+}
+
+bool Sources::look_closely(Vault& vault) {
+  for (auto& [file, facts] : lent_)
+    if (!facts_of(file))
+      if (auto now = facts_of_lent(file)) facts = *std::move(now);
+  return look(vault);
 }
 
 void Sources::complete(Use use, Listed& listed) const {
@@ -272,33 +333,62 @@ void Sources::complete(Use use, Listed& listed) const {
   }
 }
 
-Result<std::vector<Held>> Sources::chains_of(const std::string& name, const std::string& value) {
-  std::string pem;
+Result<std::string> Sources::text_of_chain(const std::string& value) {
   if (!value.starts_with('/')) {
     auto decoded = sasl::base64_decode(value);
     if (!decoded) return fail(KeyError::no_key, "the value is neither base 64 nor the names of files");
-    pem = *std::move(decoded);
-  } else {
-    for (const std::string_view file : split(value)) {
-      PEN_TRY_ASSIGN(const std::string text, tls::read_file(std::string(file)));
-      pem += text + "\n";
-    }
+    return *std::move(decoded);
+  }
+  std::string pem;
+  for (const std::string_view file : split(value)) {
+    PEN_TRY_ASSIGN(const std::string text, read(std::string(file), true));
+    pem += text + "\n";
+  }
+  return pem;
+}
+
+Result<void> Sources::put_chains(const std::string& name, ByName& known, const std::string& value) {
+  PEN_TRY_ASSIGN(const std::string pem, text_of_chain(value));
+  std::string digest = sha256(pem);
+  if (digest == known.digest) {
+    known.value = value;
+    return {};
   }
   PEN_TRY_ASSIGN(const auto pairs, split_chains(pem, name));
-  std::string digest = sha256(pem);
-  std::vector<Held> out;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const std::string own = chain_name(name, i + 1);
-    if (put_by_name_[name] != digest) {
-      if (by_name_.names(Use::server) >= Vault::kMostNames) {  // those of the handshakes under way fail
-        by_name_ = Vault();
-        put_by_name_.clear();
-      }
-      PEN_TRY(by_name_.put(own, Use::server, {.key = pairs[i].key, .certificates = pairs[i].certificates}));
-    }
-    if (auto held = by_name_.look_up(Use::server, own)) out.push_back(*std::move(held));
+  Vault trial;  // all of them, or none
+  for (const auto& pair : pairs)
+    PEN_TRY(trial.put(name, Use::server, {.key = pair.key, .certificates = pair.certificates}));
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    PEN_TRY(by_name_.put(chain_name(name, i + 1), Use::server,
+                         {.key = pairs[i].key, .certificates = pairs[i].certificates}));
+  known.value = value;
+  known.digest = std::move(digest);
+  known.chains = pairs.size();
+  return {};
+}
+
+Result<std::vector<Held>> Sources::chains_of(const std::string& name, const std::string& value) {
+  if (by_name_.names(Use::server) >= Vault::kMostNames) {  // those of the handshakes under way fail
+    by_name_ = Vault();
+    put_by_name_.clear();
   }
-  put_by_name_[name] = std::move(digest);
+  ByName& known = put_by_name_[name];
+  const auto files = value.starts_with('/') ? split(value) : std::vector<std::string_view>();
+  const bool closed = std::ranges::any_of(files, [](auto file) { return !facts_of(std::string(file)); });
+  const bool same = known.value == value, recent = same && closed && clock_.now() < known.read + kRecent;
+  if (!recent) {
+    auto done = put_chains(name, known, value);
+    known.read = clock_.now();
+    // Half a renewal, perhaps: what was read of these files before stays in use.
+    if (!done && (!same || known.chains == 0)) return std::unexpected(std::move(done).error());
+    std::string why = done ? std::string() : done.error().message();
+    if (!why.empty() && why != known.wrong)
+      news_.push_back(fmt::format("tls_server_sni_maps: {}: what was read before stays in use", why));
+    known.wrong = std::move(why);
+  }
+  std::vector<Held> out;
+  for (std::size_t i = 0; i < known.chains; ++i)
+    if (auto held = by_name_.look_up(Use::server, chain_name(name, i + 1))) out.push_back(*std::move(held));
   return out;
 }
 

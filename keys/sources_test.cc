@@ -1,10 +1,13 @@
 #include "keys/sources.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "lib/map/table_file.h"
 #include "lib/net/tls/testing/test_certificates.h"
 #include "lib/sasl/base64.h"
 #include "lib/testing/manual_clock.h"
@@ -59,6 +62,57 @@ struct Rig {
   }
 };
 
+/// A pair in a directory that is closed to this process, and what lends it. Root looks at it as somebody else.
+struct Closed {
+  explicit Closed(const Rig& rig) : folder(rig.dir.file("closed")) {
+    ::chmod(rig.dir.path().c_str(), 0755);
+    std::filesystem::create_directory(folder);
+    put("key", rig.mx.key);
+    put("cert", rig.mx.certificate);
+    map::lend_table_files([this](const std::string& path, bool in_table) -> Result<Fd> {
+      ++(in_table ? lent_by_table : lent);
+      if (refuses) return fail_errno("the helper", ETIMEDOUT);
+      Opened now(*this);
+      Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!file) return fail(map::MapError::unreadable, path, errno);
+      return file;
+    });
+  }
+  ~Closed() {
+    open();
+    map::lend_table_files({});
+  }
+  Closed(const Closed&) = delete;
+  Closed& operator=(const Closed&) = delete;
+  void shut() const {
+    ::chmod(folder.c_str(), 0);
+    if (::getuid() == 0) BOOST_REQUIRE(::seteuid(65534) == 0);
+  }
+  void open() const {
+    if (::getuid() == 0) BOOST_REQUIRE(::seteuid(0) == 0);
+    ::chmod(folder.c_str(), 0700);
+  }
+  struct Opened {
+    explicit Opened(const Closed& c) : closed(c) { closed.open(); }
+    ~Opened() { closed.shut(); }
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+    const Closed& closed;
+  };
+  /// Also while it is shut.
+  void put(const std::string& name, std::string_view text) const {
+    const bool was_shut = ::access(folder.c_str(), X_OK) != 0 || ::geteuid() != ::getuid();
+    if (was_shut) open();
+    std::ofstream(folder + "/" + name + ".new") << text;
+    std::filesystem::rename(folder + "/" + name + ".new", folder + "/" + name);
+    if (was_shut) shut();
+  }
+
+  std::string folder, cert = folder + "/cert", key = folder + "/key";
+  bool refuses = false;
+  int lent = 0, lent_by_table = 0;
+};
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(key_sources, Rig)
@@ -110,6 +164,15 @@ BOOST_AUTO_TEST_CASE(keys_and_certificates_in_neighbouring_files_belong_together
   BOOST_TEST(!list(Use::server).contains(chain_name(files, 0)));
 }
 
+BOOST_AUTO_TEST_CASE(of_files_with_a_chain_that_cannot_be_used_no_chain_is_taken) {
+  const std::string other_key = dir.write("key2", other.key), other_cert = dir.write("cert2", mx.certificate);
+  const std::vector<std::string> files = {key, cert, other_key, other_cert};
+  open("smtpd_tls_chain_files = " + join(files, ", ") + "\n", "smtp inet n - n - - smtpd\n");
+  const auto held = list(Use::server);
+  BOOST_TEST(held.size() == 1U);
+  BOOST_TEST(held.contains(chain_name(files, 0)));
+}
+
 BOOST_AUTO_TEST_CASE(a_renewed_pair_is_read_and_a_broken_one_is_not_used) {
   open_pair();
   const std::string name = pair_name(cert, key), first = list(Use::server).at(name).id;
@@ -154,6 +217,62 @@ BOOST_AUTO_TEST_CASE(what_the_program_may_no_longer_look_at_is_no_change) {
   ::unlink(key.c_str());
   sources->watch();
   BOOST_TEST(list(Use::server).at(pair_name(cert, key)).error == "");
+}
+
+BOOST_AUTO_TEST_CASE(files_that_only_root_can_look_at_are_lent_and_renewed) {
+  Closed closed(*this);
+  open("smtpd_tls_cert_file = " + closed.cert + "\nsmtpd_tls_key_file = " + closed.key + "\n",
+       "smtp inet n - n - - smtpd\n");
+  const std::string name = pair_name(closed.cert, closed.key), first = list(Use::server).at(name).id;
+  closed.shut();
+  sources->watch();
+  BOOST_TEST(sources->closed());
+  BOOST_TEST(!sources->look_closely(vault));
+  BOOST_TEST(sources->take_renewed().empty());
+  // Half a renewal.
+  closed.put("key", other.key);
+  BOOST_TEST(!sources->look_closely(vault));
+  BOOST_TEST(sources->take_news().size() == 1U);
+  BOOST_TEST(!sources->look_closely(vault));
+  BOOST_TEST(sources->take_news().empty());
+  BOOST_TEST(list(Use::server).at(name).id == first);
+  // What cannot be had for a moment is no change.
+  closed.refuses = true;
+  closed.put("cert", other.certificate);
+  BOOST_TEST(!sources->look_closely(vault));
+  closed.refuses = false;
+  BOOST_TEST(sources->look_closely(vault));
+  BOOST_TEST((sources->take_renewed() == std::vector{closed.cert}));
+  BOOST_TEST(list(Use::server).at(name).error == "");
+  BOOST_TEST(list(Use::server).at(name).certificates == other.certificate);
+  BOOST_TEST(closed.lent_by_table == 0);
+}
+
+BOOST_AUTO_TEST_CASE(files_of_names_that_only_root_can_look_at_are_lent_now_and_then) {
+  Closed closed(*this);
+  const std::string maps = "texthash:" + dir.write("sni", "a.example " + closed.key + ", " + closed.cert + "\n");
+  ::chmod(dir.file("sni").c_str(), 0644);
+  open("smtpd_tls_cert_file = " + cert + "\nsmtpd_tls_key_file = " + key + "\ntls_server_sni_maps = " + maps + "\n",
+       "smtp inet n - n - - smtpd\n");
+  closed.shut();
+  const auto find = [&] {
+    return sources->find(Find{.request = 1, .maps = maps, .name = "a.example"}).keys.at(0).certificates;
+  };
+  BOOST_TEST(find() == mx.certificate);
+  const int lent = closed.lent_by_table;
+  closed.put("key", other.key);
+  closed.put("cert", other.certificate);
+  BOOST_TEST(find() == mx.certificate);
+  BOOST_TEST(lent == 2);
+  BOOST_TEST(closed.lent_by_table == lent);
+  clock.advance(Sources::kRecent);
+  BOOST_TEST(find() == other.certificate);
+  // Half a renewal.
+  closed.put("key", mx.key);
+  clock.advance(Sources::kRecent);
+  BOOST_TEST(find() == other.certificate);
+  BOOST_TEST(sources->take_news().size() == 1U);
+  BOOST_TEST(closed.lent == 0);
 }
 
 BOOST_AUTO_TEST_CASE(chains_are_found_by_name) {

@@ -4,18 +4,24 @@
 #include <fmt/format.h>
 #include <glob.h>
 #include <grp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
 #include "lib/confine/programs.h"
+#include "lib/map/map.h"
+#include "lib/map/table_file.h"
+#include "lib/sasl/crypt_hash.h"
 #include "lib/service/as_account.h"
 #include "lib/service/setup.h"
+#include "tools/table_entries.h"
 
 namespace pen::tools {
 namespace {
@@ -53,6 +59,7 @@ class Look {
 
   config::Problems run() {
     for (const std::string& name : config::cyrus_applications(config_)) application(name);
+    for (const std::string& table : config::login_tables(config_)) users(table);
     return std::move(found_);
   }
 
@@ -76,6 +83,34 @@ class Look {
     say(fmt::format("there is no {}: the defaults of Cyrus SASL hold, which look logins up in sasldb",
                     join(files, ", no ")));
     judge(name + ".conf", {});
+  }
+
+  void users(const std::string& table) {
+    const auto maps = map::MapList::open(table, {.default_type = config_.settings().default_database_type,
+                                                 .substitute = false,
+                                                 .served = false,
+                                                 .setting = "smtpd_sasl_path"});
+    if (!maps) return say(maps.error().message() + ": nobody can log in");
+    if (maps->empty()) return say("it names no table of users, as texthash:/path: nobody can log in");
+    for (const Error& problem : maps->problems()) say(problem.message() + ": nobody can log in");
+    std::set<std::string> files;
+    for (const map::PlainTable& plain : map::plain_tables(table, config_.settings().default_database_type))
+      for (const std::string& file : {plain.name, plain.file()})
+        if (file.starts_with('/')) files.insert(file);
+    for (const std::string& file : files) {
+      struct stat st{};
+      if (::stat(file.c_str(), &st) == 0 && (st.st_mode & (S_IROTH | S_IWOTH)) != 0)
+        say(fmt::format("everybody can read {}, which holds hashes of passwords: chmod 600 {}", file, file));
+    }
+    for (const PlacedEntry& entry : table_entries(config_, {table})) {
+      if (sasl::CryptHash::parse(entry.value) || sasl::CryptHash::locked(entry.value)) continue;
+      const std::string what =
+          fmt::format("the value of {} is no hash of crypt(3), and that user cannot log in", printable(entry.key, 80));
+      say(what);
+      if (entry.file.empty()) continue;
+      found_.back().file = entry.file;
+      found_.back().line = static_cast<int>(entry.line);
+    }
   }
 
   void judge(const std::string& file, const config::CyrusOptions& options) {

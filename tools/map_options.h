@@ -25,6 +25,7 @@ struct MapOptions {
   MessageKeys message;
   bool incremental = false, list = false, keep_root = false, inherit_mode = true;
   bool json = false, values_are_files = false, all = false;
+  bool other_values_stay = false;  // with values_are_files: those that do not begin with a slash
   map::BuildOptions build;
   std::vector<std::string> tables;
 

@@ -182,6 +182,7 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   map::TableText table = kind == Source::aliases ? map::parse_aliases(text, shown) : map::parse_table(text, shown);
   if (in.values_are_files) {
     std::erase_if(table.entries, [&](map::TableEntry& entry) {
+      if (in.other_values_stay && !entry.value.starts_with('/')) return false;
       auto content = files_in_base64(entry.value);
       if (content)
         entry.value = *std::move(content);
@@ -202,6 +203,18 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   return EX_OK;
 }
 
+/// Makes one of the configuration's tables. One with private keys in it is for root, and for the programs that it is
+/// lent to.
+int build_own(const Invocation& in, const OwnTable& table) {
+  Invocation how = in;
+  if (table.of_files) {
+    how.values_are_files = how.other_values_stay = true;
+    how.inherit_mode = false;
+    how.build.mode = 0600;
+  }
+  return build(how, {table.type, table.text}, table.aliases ? Source::aliases : Source::table);
+}
+
 /// Makes every table of the configuration from its text, and prints a line for each. Continues after a failure;
 /// returns the first failure's status.
 int build_all(const Invocation& in) {
@@ -217,8 +230,7 @@ int build_all(const Invocation& in) {
       std::printf("%s: kept, there is no %s to make it from\n", table.file().c_str(), table.text.c_str());
       continue;
     }
-    const Source kind = table.aliases ? Source::aliases : Source::table;
-    const int status = build(in, {table.type, table.text}, kind);
+    const int status = build_own(in, table);
     ++(status == EX_OK ? made : failed_ones);
     if (worst == EX_OK) worst = status;
     if (status == EX_OK) std::printf("%s: made\n", table.file().c_str());
@@ -398,10 +410,12 @@ void renew_stale_tables(const config::Config& config) {
   in.name = "penstock";
   for (const OwnTable& table : own_tables(config)) {
     if (!table.is_stale()) continue;
-    const int status = build(in, {table.type, table.text}, table.aliases ? Source::aliases : Source::table);
+    const int status = build_own(in, table);
     complain(in, status == EX_OK ? "note" : "warning",
-             table.file() + (status == EX_OK ? " was made anew, for its text has been changed since"
-                                             : " is older than its text, and stays in use as it is"));
+             table.file() + (status != EX_OK ? " is older than its text, and stays in use as it is"
+                             : table.of_files
+                                 ? " was made anew, for its text or a file that the text names has been changed since"
+                                 : " was made anew, for its text has been changed since"));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "lib/config/expand.h"
 #include "lib/map/file_map.h"
 #include "lib/map/match_list.h"
+#include "lib/map/table_file.h"
 #include "lib/net/dns.h"
 #include "lib/net/tls/certificate_file.h"
 #include "lib/net/tls/context.h"
@@ -85,9 +86,11 @@ class Finder {
   void tables() {
     for (const OwnTable& table : own_tables(config_)) {
       if (!table.is_stale()) continue;
-      const char* tool = table.aliases ? "penalias " : "penmap ";
-      say(Severity::warning, setting_of(table.text), table.file() + " is older than its text, which was changed since",
-          tool + table.type + ":" + table.text);
+      say(Severity::warning, setting_of(table.text),
+          table.file() + (table.of_files
+                              ? " is older than its text or a file that the text names, which was changed since"
+                              : " is older than its text, which was changed since"),
+          table.command());
     }
   }
 
@@ -158,15 +161,18 @@ class Finder {
           "the key with which this certificate was asked for", service);
   }
 
-  /// Files that a table of certificates by name has: a client that asks for such a name gets the usual certificate.
+  /// Files that a table of certificates by name has.
   void certificates_by_name() {
     std::set<std::string> seen;
     const auto look = [&](const config::Config& own, const config::Service* service) {
       const auto tables = own.list("tls_server_sni_maps").value_or(std::vector<std::string>());
       if (!seen.insert(join(tables, " ")).second) return;
+      const auto plain = map::plain_tables(join(tables), own.settings().default_database_type);
       for (const PlacedEntry& entry : table_entries(own, tables)) {
         const auto before = found_.size();
-        one_name_s_chain(entry, service);
+        const bool made =
+            std::ranges::any_of(plain, [&](const auto& t) { return t.indexed() && t.name == entry.file; });
+        one_name_s_chain(entry, made, service);
         for (std::size_t i = before; i < found_.size() && !entry.file.empty(); ++i) {
           found_[i].problem.file = entry.file;
           found_[i].problem.line = static_cast<int>(entry.line);
@@ -179,9 +185,11 @@ class Finder {
         look(config_.with(service), &service);
   }
 
-  void one_name_s_chain(const PlacedEntry& entry, const config::Service* service) {
+  /// made: the table is made of the text, with what stands in the files, and lacks a name whose files cannot be read.
+  void one_name_s_chain(const PlacedEntry& entry, bool made, const config::Service* service) {
     const std::string setting = "tls_server_sni_maps", who = printable(entry.key, 80) + ": ";
-    const std::string lost = ": who asks for this name gets the usual certificate";
+    const std::string lost = ": a TLS handshake that asks for this name fails";
+    const std::string left_out = ": a client that asks for this name gets the usual certificate";
     const std::vector<std::string> files = split_list(entry.value);
     if (!entry.value.starts_with('/')) return;  // the chain itself, or a table of another tool
     std::string pem;
@@ -189,7 +197,7 @@ class Finder {
       const auto text = tls::read_file(file);
       if (!text) {
         if (::geteuid() != 0 && text.error().is_errno(EACCES)) return;
-        return say(Severity::warning, setting, who + text.error().message() + lost,
+        return say(Severity::warning, setting, who + text.error().message() + (made ? left_out : lost),
                    "the files of the key, of its certificate and of those between, in this order", service);
       }
       pem += *text + "\n";

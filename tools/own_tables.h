@@ -15,11 +15,14 @@ namespace pen::tools {
 struct OwnTable {
   std::string type, text;  // "hash", "/etc/penstock/transport"
   bool aliases = false;
+  bool of_files = false;     // of tls_server_sni_maps: what stands in the files that the text names is put in
   std::string file() const;  // text.lmdb, text.cdb
   bool has_text() const;
   bool is_made() const;
-  /// The table is made, and its text was changed since.
+  /// The table is made, and its text was changed since, or a file whose content is in it.
   bool is_stale() const;
+  /// What makes it anew: "penmap hash:/etc/penstock/transport".
+  std::string command() const;
 };
 std::vector<OwnTable> own_tables(const config::Config& config);
 

@@ -7,9 +7,30 @@
 
 namespace pen::config {
 
-bool asks_cyrus(const Settings& settings) {
-  return settings.smtpd_sasl_auth_enable && iequals(settings.smtpd_sasl_type, "cyrus");
+namespace {
+
+bool asks(const Settings& settings, std::string_view type) {
+  return settings.smtpd_sasl_auth_enable && iequals(settings.smtpd_sasl_type, type);
 }
+
+/// What the smtpd services with that type have in smtpd_sasl_path.
+std::vector<std::string> paths_of(const Config& config, std::string_view type) {
+  std::vector<std::string> names;
+  for (const Service& service : config.master()) {
+    if (service.command != "smtpd" || service.type == ServiceType::pass) continue;
+    const Config own = service.overrides.empty() ? config : config.with(service);
+    const std::string& name = own.settings().smtpd_sasl_path;
+    if (asks(own.settings(), type) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+constexpr std::string_view kCyrus = "cyrus", kTable = "table";
+
+}  // namespace
+
+bool asks_cyrus(const Settings& settings) { return asks(settings, kCyrus); }
+bool asks_login_program(const Settings& settings) { return asks(settings, kCyrus) || asks(settings, kTable); }
 
 std::optional<std::string> cyrus_socket(const Config& config) {
   for (const Service& service : config.master())
@@ -24,16 +45,8 @@ std::string cyrus_line(const std::vector<Service>& services) {
   return std::string(taken ? "cyrus-sasl" : "cyrus") + " unix - - n - - " + kCyrusProgram;
 }
 
-std::vector<std::string> cyrus_applications(const Config& config) {
-  std::vector<std::string> names;
-  for (const Service& service : config.master()) {
-    if (service.command != "smtpd" || service.type == ServiceType::pass) continue;
-    const Config own = service.overrides.empty() ? config : config.with(service);
-    const std::string& name = own.settings().smtpd_sasl_path;
-    if (asks_cyrus(own.settings()) && std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
-  return names;
-}
+std::vector<std::string> cyrus_applications(const Config& config) { return paths_of(config, kCyrus); }
+std::vector<std::string> login_tables(const Config& config) { return paths_of(config, kTable); }
 
 std::vector<std::string> cyrus_option_files(const Config& config, const std::string& application) {
   std::string path = config.settings().cyrus_sasl_config_path;

@@ -22,12 +22,16 @@ inline constexpr const char* kCyrusProgram = "cyrus";
 
 /// smtpd offers AUTH, and Cyrus SASL is to check logins.
 bool asks_cyrus(const Settings& settings);
+/// The same, and the program cyrus decides, with the library or by a table of users.
+bool asks_login_program(const Settings& settings);
 /// Of the service with that program, below queue_directory; nullopt: master.cf has none.
 std::optional<std::string> cyrus_socket(const Config& config);
 /// The line that master.cf needs: where a service "cyrus" is something else, under another name.
 std::string cyrus_line(const std::vector<Service>& services);
 /// What the smtpd services that ask name in smtpd_sasl_path, each once.
 std::vector<std::string> cyrus_applications(const Config& config);
+/// The tables of users that smtpd services have in smtpd_sasl_path (smtpd_sasl_type = table), each once.
+std::vector<std::string> login_tables(const Config& config);
 /// NAME.conf in each directory of cyrus_sasl_config_path.
 std::vector<std::string> cyrus_option_files(const Config& config, const std::string& application);
 

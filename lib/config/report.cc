@@ -443,12 +443,13 @@ std::string no_login(const Config& config) {
   const Settings& s = config.settings();
   if (!s.smtpd_sasl_auth_enable || iequals(s.smtpd_sasl_type, "dovecot")) return {};
   const std::string what = "smtpd_sasl_auth_enable = yes: AUTH is not offered and nobody can log in, because ";
-  if (!asks_cyrus(s))
+  if (!asks_login_program(s))
     return what + "smtpd_sasl_type \"" + printable(s.smtpd_sasl_type, 50) +
-           "\" is not available, only cyrus and dovecot (docs/authentication.md)";
+           "\" is not available, only cyrus, dovecot and table (docs/authentication.md)";
   if (cyrus_socket(config)) return {};
-  return what + "smtpd_sasl_type is cyrus and master.cf has no service with the program cyrus: add the line \"" +
-         cyrus_line(config.master()) + "\" (docs/authentication.md)";
+  return what + "smtpd_sasl_type is " + (asks_cyrus(s) ? "cyrus" : "table") +
+         " and master.cf has no service with the program cyrus: add the line \"" + cyrus_line(config.master()) +
+         "\" (docs/authentication.md)";
 }
 
 std::vector<OldDefault> old_defaults(const Config& config) {

@@ -146,4 +146,12 @@ void Client::on_refused(const Error&) {
   for (Question& question : late) give_up(question);
 }
 
+std::vector<std::string> chains_among(const Client::List& list, const std::vector<std::string>& files) {
+  std::vector<std::string> out;
+  for (std::size_t number = 1; list.contains(ipc::keys::chain_name(files, number)); ++number)
+    out.push_back(ipc::keys::chain_name(files, number));
+  if (out.empty()) out.push_back(ipc::keys::chain_name(files, 0));
+  return out;
+}
+
 }  // namespace pen::keys

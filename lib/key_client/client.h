@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/sync.h"
 #include "lib/ipc/keys.h"
@@ -86,5 +87,9 @@ class Client {
   SteadyTime gone_since_;
   Link link_;
 };
+
+/// The names of the chains in these files that the list has, in order. Where none is held: the one name under which
+/// the list may say why.
+std::vector<std::string> chains_among(const Client::List& list, const std::vector<std::string>& files);
 
 }  // namespace pen::keys

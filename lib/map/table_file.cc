@@ -34,12 +34,12 @@ FileStamp stamp_of(const struct stat& s) {
 
 void lend_table_files(Lender to_ask) { lender() = std::move(to_ask); }
 
-Result<TableFile> open_table_file(const std::string& path) {
+Result<TableFile> open_table_file(const std::string& path, bool in_table) {
   TableFile file{Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), false};
   if (file.fd) return file;
   const int error = errno;
   if (error != EACCES || !lender()) return fail(MapError::unreadable, "open " + path, error);
-  PEN_TRY_ASSIGN(file.fd, lender()(path));
+  PEN_TRY_ASSIGN(file.fd, lender()(path, in_table));
   file.lent = true;
   return file;
 }
@@ -49,7 +49,7 @@ Result<FileStamp> file_stamp(const std::string& path) {
   if (::stat(path.c_str(), &s) == 0) return stamp_of(s);
   const int error = errno;
   if (error == EACCES && lender()) {  // a directory that this process may not search
-    PEN_TRY_ASSIGN(const Fd fd, lender()(path));
+    PEN_TRY_ASSIGN(const Fd fd, lender()(path, false));
     if (::fstat(fd.get(), &s) == 0) return stamp_of(s);
   }
   return fail(MapError::unreadable, "open " + path, error);

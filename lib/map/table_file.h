@@ -2,7 +2,7 @@
 /// The files of tables: opening them, and finding which files a list of tables uses.
 ///
 /// Use:     PEN_TRY_ASSIGN(TableFile file, open_table_file(path));            // to read it through file.fd
-///          lend_table_files([&](const std::string& path) { return opener.open(path); });
+///          lend_table_files([&](const std::string& path, bool) { return opener.open(path); });
 /// Lending: a file that this process may not read is requested from the lender, which may read it
 ///          (lib/service/table_opener.h).
 /// Thread:  any; call lend_table_files() before another thread is started.
@@ -20,13 +20,13 @@ struct TableFile {
   Fd fd;              // for reading
   bool lent = false;  // the file was lent: its path cannot be opened here
 };
-/// Errors: unreadable, with errno.
-Result<TableFile> open_table_file(const std::string& path);
+/// in_table: it is no table, but a table names it. Errors: unreadable, with errno.
+Result<TableFile> open_table_file(const std::string& path, bool in_table = false);
 /// A copy of the content under a path of this process, for libraries that open paths only. It lives as long as the
 /// descriptor.
 Result<Fd> memory_copy(int fd, const std::string& path);
 
-using Lender = std::function<Result<Fd>(const std::string& path)>;
+using Lender = std::function<Result<Fd>(const std::string& path, bool in_table)>;
 void lend_table_files(Lender lender);
 
 struct PlainTable {

@@ -9,8 +9,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <iterator>
 
 #include "lib/async/descriptor_message.h"
+#include "lib/base/text.h"
+#include "lib/config/cyrus_sasl.h"
+#include "lib/config/key_process.h"
+#include "lib/confine/named_files.h"
 #include "lib/confine/programs.h"
 #include "lib/map/table_file.h"
 #include "lib/service/named_tables.h"
@@ -28,17 +33,74 @@ std::function<void()>& first_borrowed() {
   return told;
 }
 
+bool can_be_lent(const std::string& path) { return path.starts_with('/') && path.size() <= kMaxTablePath; }
+
+/// What the key process may be lent: for it alone.
+struct KeyFiles {
+  std::vector<std::string> files;
+  std::vector<map::PlainTable> tables;  // whose texts name further ones
+};
+
+KeyFiles key_files(const config::Config& config) {
+  KeyFiles out;
+  confine::Named named;
+  const auto add_from = [&](const config::Config& from) {
+    for (const config::Row& row : config::rows()) {
+      if (!confine::reads(row, config::kKeyProgram)) continue;
+      const config::Names names = config::names_of(row);
+      const auto value = from.text(row.name);
+      if (!value) continue;
+      if (names == config::Names::keys || names == config::Names::certificates)
+        confine::add_named(row.name, *value, {}, named);
+      else if (names == config::Names::key_tables)
+        std::ranges::move(map::plain_tables(*value, from.settings().default_database_type),
+                          std::back_inserter(out.tables));
+    }
+  };
+  add_from(config);
+  for (const config::Service& service : config.master())
+    if (!service.overrides.empty()) add_from(config.with(service));
+  out.files.assign(named.paths.begin(), named.paths.end());
+  return out;
+}
+
 std::vector<std::string> table_files(const config::Config& config, const std::string& program) {
   std::vector<std::string> files;
-  const auto add = [&](std::string file) {
-    if (file.starts_with('/') && file.size() <= kMaxTablePath) files.push_back(std::move(file));
-  };
+  const bool holds_keys = program == config::kKeyProgram;
+  // Tables with keys in them are for the process that holds keys, where there is one.
+  const bool no_keys = !holds_keys && config::key_socket(config);
   for (const NamedTable& table : named_tables(config, std::string(confine::settings_name(program)))) {
-    if (table.file_only) add(table.spec);
+    if (no_keys && names_in(config, table.setting) == config::Names::key_tables) continue;
+    if (table.file_only) files.push_back(table.spec);
     for (const map::PlainTable& plain : map::plain_tables(table.spec, config.settings().default_database_type))
-      add(plain.file());
+      files.push_back(plain.file());
   }
+  if (program == config::kCyrusProgram)
+    for (const std::string& spec : config::login_tables(config))
+      for (const map::PlainTable& plain : map::plain_tables(spec, config.settings().default_database_type)) {
+        files.push_back(plain.file());
+        files.push_back(plain.name);
+      }
+  if (holds_keys) std::ranges::move(key_files(config).files, std::back_inserter(files));
+  std::erase_if(files, [](const std::string& file) { return !can_be_lent(file); });
   return files;
+}
+
+/// Whether the text has the path as a word.
+bool has_word(std::string_view text, std::string_view path) {
+  return std::ranges::count(split(text, " \t\r\n,={}\""), path) != 0;
+}
+
+/// Whether a table that root alone can have written names this file of a key.
+bool names_file(const map::PlainTable& table, const std::string& path) {
+  if (has_word(table.name, path)) return table.name != path;  // its entries stand in the setting
+  if (!table.name.starts_with('/')) return false;
+  const auto file = open_roots_file(table.name);
+  struct stat st{};
+  if (!file || !*file || ::fstat((*file)->get(), &st) != 0) return false;
+  if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
+  const auto text = map::read_table_file((*file)->get(), table.name);
+  return text && has_word(*text, path);
 }
 
 /// The errno of what failed; 0: `file` is set.
@@ -70,17 +132,20 @@ bool names_tables(const config::Config& config, const std::string& program) {
 
 void borrow_tables(const config::Config& config, const std::string& program, int helper) {
   auto files = table_files(config, program);
-  if (files.empty()) return;
-  map::lend_table_files([files = std::move(files), helper](const std::string& path) -> Result<Fd> {
-    int error = EACCES;  // what is no table of ours the helper would refuse, and tell
-    Fd file;
-    if (std::ranges::find(files, path) != files.end()) {
-      if (!borrowed.exchange(true) && first_borrowed()) first_borrowed()();
-      error = ask(helper, path, file);
-    }
-    if (error != 0) return fail(map::MapError::unreadable, "open " + path, error);
-    return file;
-  });
+  // Which files such tables name the helper finds out.
+  const bool by_table = program == config::kKeyProgram && !key_files(config).tables.empty();
+  if (files.empty() && !by_table) return;
+  map::lend_table_files(
+      [files = std::move(files), by_table, helper](const std::string& path, bool in_table) -> Result<Fd> {
+        int error = EACCES;  // what is no table of ours the helper would refuse, and tell
+        Fd file;
+        if (std::ranges::find(files, path) != files.end() || (by_table && in_table && can_be_lent(path))) {
+          if (!borrowed.exchange(true) && first_borrowed()) first_borrowed()();
+          error = ask(helper, path, file);
+        }
+        if (error != 0) return fail(map::MapError::unreadable, "open " + path, error);
+        return file;
+      });
 }
 
 void on_first_borrowed(std::function<void()> told) { first_borrowed() = std::move(told); }
@@ -89,10 +154,13 @@ LentTables::LentTables(const config::Config& config, const Owners& owners, std::
     : settings_(config.settings()),
       owners_(owners),
       program_(std::move(program)),
-      files_(table_files(config, program_)) {}
+      files_(table_files(config, program_)) {
+  if (program_ == config::kKeyProgram) key_tables_ = key_files(config).tables;
+}
 
 Result<Fd> LentTables::open(const std::string& path) const {
-  if (std::ranges::find(files_, path) == files_.end())
+  if (std::ranges::find(files_, path) == files_.end() &&
+      std::ranges::none_of(key_tables_, [&](const auto& table) { return names_file(table, path); }))
     return fail_errno("no setting of " + program_ + " names it", EPERM);
   if (::geteuid() == 0) {
     PEN_TRY_ASSIGN(std::optional<Fd> file, open_roots_file(path));

@@ -11,6 +11,9 @@
 /// Lent:    regular files that the settings name which the program reads, for reading; a list that is made once, like
 ///          the program's own. As root where nobody but root can choose what a name leads to (roots_file.h), elsewhere
 ///          with the program's own account, outside of its rules for files.
+/// Keys:    to the key process, and to no other, also the files of certificates and keys that settings name, and those
+///          that a table of certificates by server name has as words of its text, if root alone can have written it.
+///          Where there is a key process, that table itself is lent to no other either (docs/keys.md).
 /// Errors:  of an opening: unreadable with errno. A file that takes longer than ten seconds is ETIMEDOUT.
 #include <functional>
 #include <string>
@@ -19,6 +22,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/config/config.h"
+#include "lib/map/table_file.h"
 #include "lib/service/setup.h"
 
 namespace pen::service {
@@ -42,6 +46,7 @@ class LentTables {
   Owners owners_;
   std::string program_;
   std::vector<std::string> files_;
+  std::vector<map::PlainTable> key_tables_;
 };
 
 }  // namespace pen::service

@@ -108,11 +108,8 @@ Result<std::vector<tls::RemoteCertificate>> ClientTls::remote() const {
     return {};
   };
   for (const auto& pair : pairs()) PEN_TRY(take(ipc::keys::pair_name(pair.cert_file, pair.key_file), pair.cert_file));
-  if (const auto& files = settings_.chain_files; !files.empty()) {
-    std::size_t number = held.contains(ipc::keys::chain_name(files, 0)) ? 0 : 1;
-    do PEN_TRY(take(ipc::keys::chain_name(files, number), join(files)));
-    while (held.contains(ipc::keys::chain_name(files, ++number)));
-  }
+  if (const auto& files = settings_.chain_files; !files.empty())
+    for (const auto& name : keys::chains_among(held, files)) PEN_TRY(take(name, join(files)));
   return out;
 }
 

@@ -16,12 +16,12 @@ constexpr std::size_t kAroundResponse = 2048;
 }  // namespace
 
 bool AuthPolicy::available(const config::Settings& s) {
-  return s.smtpd_sasl_auth_enable && (iequals(s.smtpd_sasl_type, "dovecot") || config::asks_cyrus(s));
+  return s.smtpd_sasl_auth_enable && (iequals(s.smtpd_sasl_type, "dovecot") || config::asks_login_program(s));
 }
 
 Result<std::optional<sasl::DovecotService::Peer>> AuthPolicy::service(const config::Config& config) {
   const config::Settings& s = config.settings();
-  if (config::asks_cyrus(s)) {
+  if (config::asks_login_program(s)) {
     const auto socket = config::cyrus_socket(config);
     if (!socket) return std::nullopt;
     const std::string path = s.queue_directory + "/" + *socket;

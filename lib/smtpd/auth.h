@@ -30,9 +30,10 @@ struct AuthPolicy {
   map::MatchList exceptions;   // smtpd_sasl_exceptions_networks: clients to which AUTH is not offered
   map::MapList sender_logins;  // smtpd_sender_login_maps
 
-  /// Whether AUTH is enabled and smtpd_sasl_type is one that there is: cyrus or dovecot.
+  /// Whether AUTH is enabled and smtpd_sasl_type is one that there is: cyrus, table or dovecot.
   static bool available(const config::Settings& s);
-  /// How to reach the service that checks logins; nullopt: it is cyrus, and master.cf has none. Error: bad_setting.
+  /// How to reach the service that checks logins; nullopt: it is the program cyrus, and master.cf has none. Error:
+  /// bad_setting.
   static Result<std::optional<sasl::DovecotService::Peer>> service(const config::Config& config);
   /// The consequence if AUTH is enabled and not available; "": there is no such problem.
   static std::string unavailable(const config::Config& config);

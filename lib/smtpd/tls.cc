@@ -16,6 +16,9 @@ namespace {
 // For clients that take no tickets; a few kilobytes each.
 constexpr std::size_t kKeptSessions = 5000;
 
+constexpr std::string_view kStay = ": the certificates read before stay in use";
+constexpr std::string_view kNone = ": TLS is not available until that is corrected";
+
 bool yes(const config::Config& config, const char* name) { return iequals(config.text(name).value_or(""), "yes"); }
 
 Result<std::string> grade_list(const config::Settings& s, const std::string& grade) {
@@ -245,8 +248,7 @@ void ServerTls::read_dh_parameters() {
 void ServerTls::open_context() {
   auto context = tls::Context::open(options_);
   if (!context) {
-    warnings_.push_back(context.error().message() + (context_ ? ": the certificates read before stay in use"
-                                                              : ": TLS is not available until that is corrected"));
+    warnings_.push_back(context.error().message() + std::string(context_ ? kStay : kNone));
     return;
   }
   for (const auto& warning : (*context)->warnings()) warnings_.push_back(warning);
@@ -305,16 +307,16 @@ void ServerTls::take_keys() {
     if (known && at->second.error.empty()) return;
     const std::string why =
         at == client_->held().end() ? shown + ": the key process has no such certificate" : at->second.error;
-    warnings_.push_back(why + (known ? ": the certificates read before stay in use"
-                                     : ": TLS is not available until that is corrected"));
+    warnings_.push_back(why + std::string(known ? kStay : kNone));
     whole = whole && known;
   };
   for (const auto& pair : pairs_) take(ipc::keys::pair_name(pair.cert_file, pair.key_file), pair.cert_file);
   if (!chain_files_.empty()) {
-    std::size_t number = 1;
-    if (client_->held().contains(ipc::keys::chain_name(chain_files_, 0))) number = 0;  // what is wrong with them
-    do take(ipc::keys::chain_name(chain_files_, number), join(chain_files_));
-    while (client_->held().contains(ipc::keys::chain_name(chain_files_, ++number)));
+    const auto names = keys::chains_among(client_->held(), chain_files_);
+    const auto wrong = client_->held().find(ipc::keys::chain_name(chain_files_, 0));
+    if (wrong != client_->held().end() && wrong->first != names.front())
+      warnings_.push_back(wrong->second.error + std::string(kStay));
+    for (const auto& name : names) take(name, join(chain_files_));
   }
   if (whole)
     open_context();

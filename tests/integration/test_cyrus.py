@@ -139,6 +139,86 @@ class ByCyrus(Suite):
         return pids[0] if pids else None
 
 
+class ByTable(ByCyrus):
+    """smtpd_sasl_type = table: users and the hashes of their passwords."""
+    # Of SECRET, made by crypt(3): yescrypt, sha512-crypt, bcrypt.
+    YESCRYPT = "$y$j9T$F5Jx5fExrKuPp53xLKQ..1$T8PAR3GwRk5TQ8IaYojE5eiAVJWvnSgzaQOt32sdyB9"
+    SHA512 = ("$6$saltsalt$"
+              "cfOpWsok.BgSC4jfs0gXuKd/y.dLuVk93KqxpeBEJDawE1Q48nccIkVs/EGje2aQsGhrznmcFWU5h3brXpY6W0")
+    BCRYPT = "$2b$05$abcdefghijklmnopqrstuu8Qmxw9ewZdqeJgdmaKFE3TQffaFYXMq"
+
+    def with_users(self, text, kind="texthash", **more):
+        mx = Instance(settings(smtpd_sasl_type="table", **more), start=False)
+        self.addCleanup(mx.close)
+        self.users = mx.write("users", text)
+        os.chmod(self.users, 0o600)  # root's alone
+        mx.set(smtpd_sasl_path=f"{kind}:{self.users}")
+        return mx
+
+    def replies(self, mx, mechanism, user, password):
+        with Client(mx.port) as client:
+            return log_in(client, mechanism, user, password)[-1]
+
+    def test_users_log_in_by_their_hashes(self):
+        mx = self.with_users(f"anna {self.YESCRYPT}\nberta@out.example {{SHA512-CRYPT}}{self.SHA512}\n"
+                             f"carl {self.BCRYPT}\nlocked !{self.SHA512}\n")
+        mx.start()
+        client = self.client(mx)
+        self.assertIn("AUTH PLAIN LOGIN", client.features)
+        for mechanism in ("PLAIN", "LOGIN"):
+            for user in ("anna", "Berta@out.example", "carl"):
+                with self.subTest((mechanism, user)):
+                    client = self.client(mx)
+                    self.assertRegex(log_in(client, mechanism, user, "guess")[-1],
+                                     "^535 5.7.8 Error: authentication failed: authentication failure$")
+                    self.assertRegex(log_in(client, mechanism, user, SECRET)[-1], "^235 2.7.0")
+                    client.send("x@out.example", ["y@out.example"], mail())
+                    mx.wait_log(rf"sasl_method={mechanism}, sasl_username={user.lower()}\n")
+            for user in ("nobody", "locked", "berta", ""):
+                self.assertRegex(self.replies(mx, mechanism, user, SECRET),
+                                 "^535 5.7.8 Error: authentication failed: authentication failure$")
+        self.assertRegex(mx.log(), r"SASL PLAIN authentication failed: authentication failure, sasl_username=nobody")
+        self.assertNotIn(SECRET, mx.log())
+        self.assertNotIn("is no hash", mx.log())
+        # A table that changes is read anew, one that cannot be read locks nobody out.
+        text = mx.write("users.new", f"dora {self.SHA512}\n")
+        os.chmod(text, 0o600)
+        os.replace(text, self.users)
+        eventually(lambda: self.replies(mx, "PLAIN", "dora", SECRET).startswith("235 "), lambda: mx.log())
+        self.assertRegex(self.replies(mx, "PLAIN", "anna", SECRET), "^535 ")
+        os.rename(self.users, text)
+        eventually(lambda: self.replies(mx, "LOGIN", "dora", SECRET).startswith("454 4.7.0"), lambda: mx.log())
+        self.assertRegex(mx.log(), r"cyrus\[\d+\]: warning: SASL authentication problem: .*users")
+        os.rename(text, self.users)
+        eventually(lambda: self.replies(mx, "LOGIN", "dora", SECRET).startswith("235 "), lambda: mx.log())
+
+    def test_a_table_that_is_made_of_a_text_and_a_realm(self):
+        mx = self.with_users(f"anna@{REALM} {self.SHA512}\n", "hash", smtpd_sasl_local_domain=REALM)
+        self.assertIn("users.lmdb: made", mx.tool("penmap", "--all").stdout)
+        self.assertEqual(os.stat(self.users + ".lmdb").st_mode & 0o777, 0o600)
+        mx.start()
+        self.assertRegex(self.replies(mx, "PLAIN", ANNA, SECRET), "^235 ")
+        self.assertRegex(self.replies(mx, "PLAIN", ANNA + "@" + REALM, SECRET), "^235 ")
+        self.assertRegex(self.replies(mx, "PLAIN", ANNA + "@other.example", SECRET), "^535 ")
+
+    def test_check_says_what_is_wrong_with_the_table(self):
+        mx = self.with_users(f"anna {self.SHA512}\nberta !\n")
+        self.assertNotIn("sasl", mx.tool("penstock", "check").stdout)
+        mx.write("users", f"anna {self.SHA512}\n\nberta secret\n")
+        os.chmod(self.users, 0o644)
+        said = mx.tool("penstock", "check").stdout
+        self.assertRegex(said, r"users:3: .*the value of berta is no hash of crypt\(3\)")
+        self.assertRegex(said, r"everybody can read \S+/users, which holds hashes of passwords")
+        self.assertNotIn("secret", said)
+        os.unlink(self.users)
+        self.assertRegex(mx.tool("penstock", "check").stdout, r"users: .*No such file.*: nobody can log in")
+        mx.set(smtpd_sasl_path="smtpd")
+        self.assertRegex(mx.tool("penstock", "check").stdout, r"smtpd_sasl_path: .*nobody can log in")
+        mx.set_services({"cyrus": None})
+        self.assertRegex(mx.tool("penstock", "check").stdout,
+                         "smtpd_sasl_type is table and master.cf has no service with the program cyrus")
+
+
 @unittest.skipIf(unavailable(), unavailable())
 class WithSasldb(ByCyrus):
     def test_every_mechanism_logs_in_and_refuses(self):

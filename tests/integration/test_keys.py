@@ -83,6 +83,110 @@ class PrivateKeys(Suite):
             self.assertEqual(keys.verify(peer.wait_messages(2)[1].content), ["pass", "pass"])
             self.assertEqual(self.signed(mx)[2], 4)
 
+    def lineage(self):
+        """Files of a certificate as certbot has them: a folder of links into a folder that root alone can enter. What
+        else a renewal does is to have them lead to the next files."""
+        top = self.folder()
+        for name in ("live", "archive"):
+            os.makedirs(os.path.join(top, name, "mx"), mode=0o700)
+            os.chmod(os.path.join(top, name), 0o700)
+        live, renewals = os.path.join(top, "live", "mx"), []
+
+        def put(name, source):
+            """One of the two."""
+            renewals.append(name)
+            new = f"../../archive/mx/{name}{len(renewals)}.pem"
+            shutil.copy(source, os.path.join(live, new))
+            os.chmod(os.path.join(live, new), 0o600)
+            os.symlink(new, os.path.join(live, "next"))
+            os.replace(os.path.join(live, "next"), os.path.join(live, name + ".pem"))
+        put("privkey", self.mx.key)
+        put("fullchain", self.mx.pem)
+        return os.path.join(live, "fullchain.pem"), os.path.join(live, "privkey.pem"), put
+
+    @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_renewed_certificates_that_only_root_can_read_are_used_without_a_reload(self):
+        cert, key, put = self.lineage()
+        peer_context = server_context(self.other)
+        peer_context.load_verify_locations(self.ca.pem)
+        peer_context.verify_mode = ssl.CERT_REQUIRED
+        settings = self.settings(smtpd_tls_cert_file=cert, smtpd_tls_key_file=key, smtp_tls_cert_file=cert,
+                                 smtp_tls_key_file=key, smtp_tls_security_level="encrypt",
+                                 smtp_connection_cache_on_demand="no",
+                smtp_tls_session_cache_database="")
+        with Peer(tls=peer_context) as peer, Instance({**settings, **relay_to(peer)}, start=False) as mx:
+            chains = free_port()
+            mx.set_services({f"127.0.0.1:{chains}": "inet n - n - - smtpd -o smtpd_tls_chain_files=" + f"{key},{cert}"})
+            mx.start()
+
+            def shown():
+                with TlsClient(chains) as client:
+                    return self.shown(mx), client.starttls().common_name()
+
+            def sent(number):
+                """By which certificate smtp was known."""
+                send(mx.port, "ada@sender.example", ["b@rcpt.example"], mail(sender="ada@sender.example"))
+                return openssl("x509", "-inform", "DER", "-noout", "-subject",
+                               stdin=peer.wait_messages(number)[number - 1].session.certificate).strip()
+            self.assertEqual(shown(), ("mx.test.example",) * 2)
+            self.assertEqual(sent(1), "subject=CN = mx.test.example")
+            pids = mx.pids()
+            put("privkey", self.other.key)
+            mx.wait_log(r"keys\[\d+\]: warning: .* is not the key of the certificate in ", 120)
+            self.assertEqual(shown(), ("mx.test.example",) * 2)
+            self.assertEqual(sent(2), "subject=CN = mx.test.example")
+            put("fullchain", self.other.pem)
+            mx.wait_log(r"keys\[\d+\]: the renewed certificate of .*fullchain\.pem is used", 120)
+            eventually(lambda: shown() == ("other.test.example",) * 2, lambda: mx.log())
+            eventually(lambda: sent(len(peer.messages) + 1) == "subject=CN = other.test.example", lambda: mx.log())
+            self.assertEqual({p: mx.pids()[p] for p in ("keys", "smtpd")}, {p: pids[p] for p in ("keys", "smtpd")})
+            self.assertNotIn("refused", mx.log())
+
+    @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_certificates_by_name_in_files_that_only_root_can_read_are_served(self):
+        cert, key, put = self.lineage()
+        for kind in ("hash", "texthash", "inline"):
+            with self.subTest(kind), Instance({"smtpd_tls_security_level": "may", "smtpd_tls_cert_file": self.other.pem,
+                                               "smtpd_tls_key_file": self.other.key}, start=False) as mx:
+                text = mx.write("sni", f"mx.test.example {key}, {cert}\nlost.test.example {key} {cert}.not\n")
+                mx.set(tls_server_sni_maps="inline:{ { mx.test.example = %s } }" % f"{key} {cert}"
+                       if kind == "inline" else f"{kind}:{text}")
+                if kind == "hash":
+                    made = mx.tool("penmap", "--all")
+                    self.assertIn("sni.lmdb: made", made.stdout)
+                    self.assertRegex(made.stderr, r"line 2: .*\.not: .*No such file.*: skipping this entry")
+                    self.assertEqual(os.stat(text + ".lmdb").st_mode & 0o777, 0o600)
+                mx.start()
+                for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                    for name in ("mx.test.example", "other.test.example"):
+                        with TlsClient(mx.port, client_context(self.ca, version=version), name=name) as client:
+                            self.assertEqual(client.starttls().common_name(), name)
+                if kind == "texthash":
+                    with TlsClient(mx.port, name="lost.test.example") as client:
+                        with self.assertRaises((ssl.SSLError, OSError)):
+                            client.starttls()
+                    put("fullchain", self.mx.pem)  # the files are looked at again
+                    eventually(lambda: self.shown(mx, "mx.test.example") == "mx.test.example", lambda: mx.log())
+                if kind == "hash":
+                    self.assertEqual(self.shown(mx, "lost.test.example"), "other.test.example")
+                self.assertNotIn("refused", mx.log())
+
+    @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_a_table_with_keys_in_it_is_made_anew_at_a_reload(self):
+        cert, key, put = self.lineage()
+        with Instance(self.settings(), start=False) as mx:
+            mx.set(tls_server_sni_maps="hash:" + mx.write("sni", f"by.test.example {key} {cert}\n"))
+            mx.tool("penmap", "--all")
+            mx.start()
+            self.assertEqual(self.shown(mx, "by.test.example"), "mx.test.example")
+            put("privkey", self.other.key)
+            put("fullchain", self.other.pem)
+            past = os.stat(os.path.join(mx.dir, "sni")).st_mtime - 100
+            os.utime(os.path.join(mx.dir, "sni.lmdb"), (past, past))
+            os.utime(os.path.join(mx.dir, "sni"), (past - 1, past - 1))
+            mx.reload()
+            eventually(lambda: self.shown(mx, "by.test.example") == "other.test.example", lambda: mx.log())
+
     def keys_of_root(self):
         """Settings for a certificate and a key that root alone can see, and what puts another pair there."""
         own = os.path.join(self.folder(), "secret")
@@ -107,6 +211,43 @@ class PrivateKeys(Suite):
                 eventually(lambda: self.shown(mx) == "other.test.example", lambda: mx.log())
                 before.starttls()  # a session of the process before
                 before.expect("NOOP", "250")
+
+    def test_half_a_renewal_of_chain_files_leaves_the_chains_before_in_use(self):
+        folder = self.folder()
+        os.chmod(folder, 0o755)
+        key, cert = os.path.join(folder, "key"), os.path.join(folder, "cert")
+
+        def put(source, target):
+            shutil.copy(source, target + ".new")
+            os.chmod(target + ".new", 0o644)
+            os.replace(target + ".new", target)
+        peer_context = server_context(self.other)
+        peer_context.load_verify_locations(self.ca.pem)
+        peer_context.verify_mode = ssl.CERT_REQUIRED
+        put(self.mx.key, key)
+        put(self.mx.pem, cert)
+        with Peer(tls=peer_context) as peer, Instance(self.settings(
+                **relay_to(peer), smtpd_tls_chain_files=f"{key}, {cert}", smtp_tls_chain_files=f"{key}, {cert}",
+                smtp_tls_security_level="encrypt", smtp_connection_cache_on_demand="no",
+                smtp_tls_session_cache_database="")) as mx:
+
+            def sent(number):
+                """By which certificate smtp was known."""
+                with TlsClient(mx.port) as client:
+                    client.send("ada@sender.example", ["b@rcpt.example"], mail(sender="ada@sender.example"))
+                return openssl("x509", "-inform", "DER", "-noout", "-subject",
+                               stdin=peer.wait_messages(number)[number - 1].session.certificate).strip()
+            self.assertEqual(self.shown(mx), "mx.test.example")
+            self.assertEqual(sent(1), "subject=CN = mx.test.example")
+            put(self.other.key, key)
+            for _ in range(3):
+                self.assertEqual(self.shown(mx), "mx.test.example")
+            self.assertEqual(sent(2), "subject=CN = mx.test.example")
+            self.assertRegex(mx.log(), r"smtpd\[\d+\]: warning: .* is not the key of the certificate in .*: "
+                                       "the certificates read before stay in use")
+            put(self.other.pem, cert)
+            eventually(lambda: self.shown(mx) == "other.test.example", lambda: mx.log())
+            self.assertNotIn("TLS is not available", mx.log())
 
     def test_between_two_key_processes_no_handshake_begins_with_a_certificate_of_the_first(self):
         settings, put = self.keys_of_root()

@@ -212,7 +212,7 @@ class Penconf(unittest.TestCase):
         builtin = self.run_penconf("-C", "builtin")
         self.assertIn("\nmyhostname = ", builtin)
         self.assertNotIn("\nmine = ", builtin)
-        self.assertEqual(self.run_penconf("-a"), "cyrus\ndovecot\n")
+        self.assertEqual(self.run_penconf("-a"), "cyrus\ndovecot\ntable\n")
         self.assertEqual(self.run_penconf("-l"), "flock\nfcntl\ndotlock\n")
 
     def test_what_is_not_done_is_refused(self):

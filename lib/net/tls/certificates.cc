@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <map>
 
 #include "lib/base/regular_file.h"
 #include "lib/base/text.h"
@@ -204,13 +205,21 @@ Result<Chain> remote_chain(const RemoteCertificate& from, const std::string& nam
 }
 
 Result<void> Context::Impl::load_certificates() {
+  std::map<std::string, int> kinds;  // OpenSSL keeps one certificate for each kind of key
+  const auto take = [&](const Chain& chain, const std::string& name) -> Result<void> {
+    PEN_TRY(use(ctx.get(), chain, name));
+    const std::string kind = EVP_PKEY_get0_type_name(X509_get0_pubkey(chain.certificate.get()));
+    if (++kinds[kind] == 2)
+      warnings.push_back("several certificates have keys of one kind (" + kind + "): of these the last one is used");
+    return {};
+  };
   for (const auto& one : options.remote) {
     PEN_TRY_ASSIGN(const Chain chain, remote_chain(one, "a certificate of the key process"));
-    PEN_TRY(use(ctx.get(), chain, "a certificate of the key process"));
+    PEN_TRY(take(chain, "a certificate of the key process"));
   }
   for (const auto& pair : options.pairs) {
     PEN_TRY_ASSIGN(const Chain chain, load_pair(pair));
-    PEN_TRY(use(ctx.get(), chain, pair.cert_file));
+    PEN_TRY(take(chain, pair.cert_file));
   }
   if (options.chain_files.empty()) return {};
   ChainReader reader;
@@ -222,7 +231,7 @@ Result<void> Context::Impl::load_certificates() {
   }
   const std::string names = join(options.chain_files);
   PEN_TRY_ASSIGN(const auto chains, reader.finish(names));
-  for (const Chain& chain : chains) PEN_TRY(use(ctx.get(), chain, names));
+  for (const Chain& chain : chains) PEN_TRY(take(chain, names));
   return {};
 }
 

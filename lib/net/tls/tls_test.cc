@@ -601,6 +601,19 @@ BOOST_AUTO_TEST_CASE(several_kinds_of_certificates_and_chain_files_work_together
   BOOST_TEST(b.client->subject == "mx.example");
 }
 
+BOOST_AUTO_TEST_CASE(of_certificates_with_keys_of_one_kind_the_last_one_is_used_with_a_warning) {
+  const Issued second = authority().issue({.common_name = "second.example"});
+  ContextOptions options = server_options();
+  options.pairs.clear();
+  options.chain_files = {dir.write("chain", mx().key + mx().certificate + second.key + second.certificate)};
+  const auto server = open(options);
+  BOOST_TEST_REQUIRE(server->warnings().size() == 1u);
+  BOOST_TEST(server->warnings()[0].contains("of one kind (EC)"));
+  Session session(loop, server, open(client_options()));
+  session.fine();
+  BOOST_TEST(session.client->subject == "second.example");
+}
+
 BOOST_AUTO_TEST_CASE(keys_and_certificates_of_neighbouring_chain_files_belong_together) {
   const Issued rsa = authority().issue({.common_name = "rsa.example", .rsa = 2048});
   const std::string params = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";
