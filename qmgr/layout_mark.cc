@@ -3,7 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <string_view>
 
 #include "lib/base/fd.h"
 #include "qmgr/payload.h"

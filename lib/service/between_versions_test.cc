@@ -2,6 +2,9 @@
 // new master runs and hears programs of the version before, and starts one again where the new one does not serve.
 // Words and options may come to these, which the other version must be able to do without; none may change or go.
 #include <boost/test/unit_test.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "lib/confine/apply.h"
 #include "lib/service/arguments.h"
