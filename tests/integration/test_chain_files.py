@@ -122,7 +122,7 @@ class ChainFiles(Suite):
             with TlsClient(ports[-2]) as client:
                 self.assertEqual(client.starttls().common_name(), "second.test.example")
             warning = r"several certificates have keys of one kind \(EC\): of these the last one is used"
-            self.assertRegex(mx.log(), r"smtpd\[\d+\]: warning: " + warning)
+            mx.wait_log(r"smtpd\[\d+\]: warning: " + warning)
             self.assertRegex(mx.tool("penstock", "check").stdout, warning)
         self.assertEqual([(theirs.pop(row), ours.pop(row)) for row in OF_ONE_KIND],
                          [("no TLS", "ECDSA"), ("no TLS", "ECDSA RSA")])

@@ -243,8 +243,8 @@ class PrivateKeys(Suite):
             for _ in range(3):
                 self.assertEqual(self.shown(mx), "mx.test.example")
             self.assertEqual(sent(2), "subject=CN = mx.test.example")
-            self.assertRegex(mx.log(), r"smtpd\[\d+\]: warning: .* is not the key of the certificate in .*: "
-                                       "the certificates read before stay in use")
+            mx.wait_log(r"smtpd\[\d+\]: warning: .* is not the key of the certificate in .*: "
+                        "the certificates read before stay in use")
             put(self.other.pem, cert)
             eventually(lambda: self.shown(mx) == "other.test.example", lambda: mx.log())
             self.assertNotIn("TLS is not available", mx.log())
