@@ -24,9 +24,9 @@ bool has_table_type(std::string_view item) {
   return colon != std::string_view::npos && std::ranges::count(map::known_types(), item.substr(0, colon)) != 0;
 }
 
-bool takes_table(std::string_view item) {
+config::RestrictionName::Argument argument_of(std::string_view item) {
   const config::RestrictionName* known = config::find_restriction(item);
-  return known != nullptr && known->takes_argument == config::RestrictionName::table;
+  return known == nullptr ? config::RestrictionName::none : known->takes_argument;
 }
 
 /// "{ type:table, { search_order = … } }" is that table.
@@ -69,12 +69,15 @@ std::vector<std::string> tables_among(const std::vector<std::string>& items, Nam
       std::ranges::copy_if(items, std::back_inserter(out), has_table_type);
       return out;
     case Names::restrictions: {
-      bool table_next = false;
+      // Of the item before; what a policy server's name or a DNS list looks like does not count.
+      auto takes = config::RestrictionName::none;
       for (const std::string& item : items) {
-        if (std::exchange(table_next, takes_table(item)))
+        const auto argument = std::exchange(takes, config::RestrictionName::none);
+        if (argument == config::RestrictionName::table)
           out.push_back(without_options(item));
-        else if (has_table_type(item))
+        else if (argument == config::RestrictionName::none && has_table_type(item))
           out.push_back(item);
+        if (argument == config::RestrictionName::none) takes = argument_of(item);
       }
       return out;
     }

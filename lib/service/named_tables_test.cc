@@ -36,6 +36,8 @@ BOOST_AUTO_TEST_CASE(restrictions_name_the_tables_behind_their_words) {
        Found{"smtpd_client_restrictions: hash:/x"}));
   BOOST_TEST((named("smtpd_restriction_classes = a\na = check_client_access hash:/x\n") == Found{"a: hash:/x"}));
   BOOST_TEST((named("smtpd_client_restrictions = reject_rbl_client /x\n") == Found{}));
+  BOOST_TEST((named("smtpd_client_restrictions = check_policy_service unix:private/policy, hash:/x\n") ==
+              Found{"smtpd_client_restrictions: hash:/x"}));
 }
 
 BOOST_AUTO_TEST_CASE(lists_of_patterns_name_tables_and_files_and_words_name_none) {
