@@ -97,7 +97,7 @@ Quotas::Used& Quotas::used_of(const std::string& name) {
 }
 
 void Quotas::learn(const std::string& name, const Sent& hour, const Sent& day, WallTime wall) {
-  if (!counts(name)) return;
+  if (!counts(name) || day.messages == 0) return;  // a look at a user who has sent nothing takes no place
   const std::int64_t now = unix_seconds(wall);
   Used& used = used_of(name);
   renew(used, now);

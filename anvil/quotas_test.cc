@@ -62,6 +62,9 @@ BOOST_AUTO_TEST_CASE(what_other_hosts_counted_counts_here_if_it_is_more) {
   quotas.learn("login:ada", {seconds(10), 1, 1}, {seconds(10), 1, 1}, clock.wall_now());  // less than is known here
   BOOST_TEST(ask(question(1)) == kHourFull + "3000");
   quotas.learn("login:bob", {seconds(3600), 3, 3}, {seconds(86400), 9, 9}, clock.wall_now());  // windows that are over
+  const auto users = quotas.users();
+  quotas.learn("login:eve", {}, {}, clock.wall_now());
+  BOOST_TEST(quotas.users() == users);
   auto of_bob = question(10);
   of_bob.users[0].name = "login:bob";
   BOOST_TEST(ask(of_bob) == "ok");
