@@ -2,9 +2,8 @@
 #include "anvil/memory.h"
 
 #include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <thread>
 
+#include "lib/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
@@ -22,23 +21,8 @@ struct Fixture {
     return std::make_unique<Memory>(loop, scratch.path().string(),
                                     [this](const std::string& line) { warnings.push_back(line); });
   }
-  static async::Task<void> into(async::Task<void> task, bool* done) {
-    co_await std::move(task);
-    *done = true;
-  }
   /// Lets time pass until the task is done.
-  void await(async::Task<void> task) {
-    bool done = false;
-    async::Gate gate(loop);
-    gate.spawn("test", into(std::move(task), &done));
-    const auto end = std::chrono::steady_clock::now() + seconds(30);  // a thread opens and writes the file
-    while (!done && std::chrono::steady_clock::now() < end) {
-      loop.run_once();
-      std::this_thread::yield();
-      clock.advance(milliseconds(1));
-    }
-    BOOST_TEST_REQUIRE(done);
-  }
+  void await(async::Task<void> task) { async::testing::run_in_time(loop, clock, std::move(task)); }
   static Greylist::Question question() {
     Greylist::Question q;
     q.client = "192.0.2.0";

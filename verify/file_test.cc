@@ -2,9 +2,8 @@
 #include "verify/file.h"
 
 #include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <thread>
 
+#include "lib/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
@@ -20,23 +19,8 @@ BOOST_AUTO_TEST_SUITE(verify_file)
 namespace {
 
 struct Fixture {
-  static async::Task<void> into(async::Task<void> task, bool* done) {
-    co_await std::move(task);
-    *done = true;
-  }
   /// Lets time pass until the task is done.
-  void await(async::Task<void> task) {
-    bool done = false;
-    async::Gate gate(loop);
-    gate.spawn("test", into(std::move(task), &done));
-    const auto end = std::chrono::steady_clock::now() + seconds(60);  // a thread opens and writes the file
-    while (!done && std::chrono::steady_clock::now() < end) {
-      loop.run_once();
-      std::this_thread::yield();
-      clock.advance(milliseconds(1));
-    }
-    BOOST_TEST_REQUIRE(done);
-  }
+  void await(async::Task<void> task) { async::testing::run_in_time(loop, clock, std::move(task)); }
   WallTime now() { return clock.wall_now(); }
   std::string directory() { return (scratch.path() / "verify_cache").string(); }
 

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <thread>
 
+#include "lib/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
@@ -63,26 +62,11 @@ struct Fixture {
     await(file->loaded());
     return file;
   }
-  static async::Task<void> into(async::Task<void> task, bool* done) {
-    co_await std::move(task);
-    *done = true;
-  }
   /// Lets time pass until the task is done.
-  void await(async::Task<void> task) {
-    bool done = false;
-    async::Gate gate(loop);
-    gate.spawn("test", into(std::move(task), &done));
-    pass_until([&] { return done; });
-  }
+  void await(async::Task<void> task) { async::testing::run_in_time(loop, clock, std::move(task)); }
   template <class Done>
   void pass_until(Done done) {
-    const auto end = std::chrono::steady_clock::now() + seconds(60);  // a thread opens and writes the file
-    while (!done() && std::chrono::steady_clock::now() < end) {
-      loop.run_once();
-      std::this_thread::yield();
-      clock.advance(milliseconds(1));
-    }
-    BOOST_TEST_REQUIRE(done());
+    async::testing::pass_until(loop, clock, done);
   }
   /// What a process finds that starts after a kill: the file as it stands now.
   std::map<std::string, std::string> stored() {

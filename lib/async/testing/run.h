@@ -1,9 +1,12 @@
 #pragma once
-/// Helpers that the tests of lib/async share: running one coroutine to its end, and a connected pair of streams.
+/// Helpers that tests of coroutines share: running one to its end, by the real clock or by a test's, and a connected
+/// pair of streams.
 #include <sys/socket.h>
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "lib/async/listener.h"
 
@@ -32,6 +35,25 @@ inline void run(Loop& loop, Task<void> task) {
   loop.spawn("test", store_done(std::move(task), &done));
   for (int i = 0; !done && i < 100000; ++i) loop.run_once(milliseconds(50));
   BOOST_REQUIRE_MESSAGE(done, "the task never ended");
+}
+
+/// Lets the time of a ManualClock pass while threads do their part, until done() says so.
+template <class Clock, class Done>
+void pass_until(Loop& loop, Clock& clock, Done done) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!done() && std::chrono::steady_clock::now() < end) {
+    loop.run_once();
+    std::this_thread::yield();
+    clock.advance(milliseconds(1));
+  }
+  BOOST_REQUIRE_MESSAGE(done(), "it never came to that");
+}
+/// The same until the task has ended.
+template <class Clock>
+void run_in_time(Loop& loop, Clock& clock, Task<void> task) {
+  bool done = false;
+  loop.spawn("test", store_done(std::move(task), &done));
+  pass_until(loop, clock, [&] { return done; });
 }
 
 struct Pair {
