@@ -5,6 +5,7 @@ Each runs in a mount namespace of its own (tests/peers/enter), so nothing is ins
 Needs root; callers skip with unavailable()'s reason otherwise.
 """
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+from waiting import eventually
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROOTS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
@@ -205,6 +208,11 @@ message_size_limit = 52428800
 
     def log(self):
         return self.read("log/mail.log")
+
+    def wait_log(self, pattern, since=0):
+        """What it has done is in its log a moment later: a process of its own writes it. since: bytes that are passed
+        over."""
+        return eventually(lambda: re.search(pattern, self.log()[since:]), lambda: f"{pattern} in\n{self.log()[since:]}")
 
     def queued(self):
         spool = os.path.join(self.dir, "spool/postfix")

@@ -608,7 +608,7 @@ smtp_tls_session_cache_database = lmdb:/var/lib/postfix/smtp_scache
                 for _ in range(2):
                     send(postfix.port, "a@sender.example", ["a@virtual.test.example"], mail())
                 mx.virtual_box("a").wait(2)
-                self.assertIn("Verified TLS connection established to 127.0.0.1", postfix.log())
+                postfix.wait_log("Verified TLS connection established to 127\\.0\\.0\\.1")
                 looked = postfix.run("/usr/sbin/posttls-finger", "-c", "-l", "secure", "-F", "/etc/ca.pem",
                                      "-r", "1", f"[127.0.0.1]:{mx.port}", "mx.test.example")
                 self.assertIn("Verified TLS connection established", looked.stdout)
