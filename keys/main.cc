@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "keys/sources.h"
 #include "lib/async/handler_pool.h"
 #include "lib/async/sync.h"
 #include "lib/base/log.h"
+#include "lib/config/process_count.h"
 #include "lib/ipc/channel.h"
 #include "lib/net/tls/context.h"
 #include "lib/service/conversations.h"
@@ -79,7 +79,7 @@ struct Server {
   /// With one processor, or one thread wanted, the loop signs itself.
   void make_threads(async::Loop& on, int wanted) {
     loop = &on;
-    const unsigned threads = wanted == 0 ? std::thread::hardware_concurrency() : static_cast<unsigned>(wanted);
+    const unsigned threads = wanted == 0 ? config::processors() : static_cast<unsigned>(wanted);
     if (threads > 1) pool.emplace(on, threads);
   }
 

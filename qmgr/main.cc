@@ -11,13 +11,13 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
+#include "lib/config/process_count.h"
 #include "lib/config/values.h"
 #include "lib/confine/apply.h"
 #include "lib/mail/error_class.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/queue_log/version_check.h"
 #include "lib/redis/server.h"
-#include "lib/service/plan.h"
 #include "lib/service/service.h"
 #include "lib/shaping/rules_file.h"
 #include "qmgr/deferral_rule.h"
@@ -64,7 +64,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
         std::ranges::any_of(service.overrides, [](const auto& own) { return own.name == "soft_bounce"; }))
       o.manager.transport_soft_bounce[service.name] = c.config().with(service).settings().soft_bounce;
   for (const config::Service& service : c.config().master())
-    if (const unsigned n = service::process_count(c.config(), service, service::processors());
+    if (const unsigned n = config::process_count(c.config(), service, config::processors());
         n > 1 && service.type == config::ServiceType::unix_stream)
       o.delivery_processes[service.name] = n;
   o.manager.allow_minus = s.allow_min_user;

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
+#include "lib/config/process_count.h"
 #include "lib/ipc/channel.h"
-#include "lib/service/plan.h"
 #include "lib/trace/filter.h"
 #include "tools/output.h"
 
@@ -117,13 +117,13 @@ std::vector<TraceTool::Place> TraceTool::places(const config::Config& config, Wa
   std::vector<Place> out;
   for (const config::Service& s : config.master()) {
     if (way == Way::in && s.command == "smtpd" && s.type != config::ServiceType::pass) {
-      const unsigned processes = service::process_count(config, s, processors);
+      const unsigned processes = config::process_count(config, s, processors);
       for (unsigned i = 1; i <= processes; ++i) out.push_back({s.name, queue + "/" + smtpd_socket(s.name, i)});
     }
     if (way == Way::in || (s.command != "smtp" && s.command != "lmtp") || s.type != config::ServiceType::unix_stream)
       continue;
     if (!s.is_private) out.push_back({s.name, queue + "/public/" + s.name});
-    const unsigned processes = s.is_private ? service::process_count(config, s, processors) : 0;
+    const unsigned processes = s.is_private ? config::process_count(config, s, processors) : 0;
     for (unsigned i = 1; i <= processes; ++i) out.push_back({s.name, queue + "/" + ipc::service_socket(s.name, i)});
   }
   return out;
@@ -216,7 +216,7 @@ async::Task<void> TraceTool::follow(TraceTool* tool, async::Loop* loop, Follower
 int TraceTool::run() {
   const config::Config config = load_instance(kProgram, options_.directory);
   std::vector<Follower> followers;
-  for (Place& place : places(config, options_.way, service::processors())) {
+  for (Place& place : places(config, options_.way, config::processors())) {
     if (!options_.services.empty() && std::ranges::find(options_.services, place.service) == options_.services.end())
       continue;
     followers.push_back({.place = std::move(place), .why = {}});

@@ -11,6 +11,7 @@
 #include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/config/compatibility.h"
+#include "lib/config/process_count.h"
 #include "lib/ipc/topology.h"
 #include "lib/ipc/trace.h"
 
@@ -136,22 +137,6 @@ void add(Plan& plan, const config::Settings& settings, const Planned& service, u
 
 }  // namespace
 
-unsigned process_count(const config::Config& config, const config::Service& entry, unsigned processors) {
-  const bool server = entry.command == "smtpd" && std::ranges::find(entry.arguments, "-S") == entry.arguments.end();
-  const bool client = (entry.command == "smtp" || entry.command == "lmtp") && entry.is_private &&
-                      entry.type == ServiceType::unix_stream;
-  if (!server && !client) return 1;
-  const std::string name = entry.command + "_process_count";
-  const bool said = std::ranges::any_of(config.overrides(entry), [&](const auto& o) { return o.name == name; });
-  const config::Settings settings = (said ? config.with(entry) : config).settings();
-  const int wanted = server ? settings.smtpd_process_count : settings.client(entry.command == "lmtp").process_count;
-  const int limit = entry.process_limit.value_or(static_cast<int>(config.settings().default_process_limit));
-  const unsigned count = wanted == 0 ? processors : static_cast<unsigned>(wanted);
-  return limit == 0 ? count : std::min(count, static_cast<unsigned>(limit));  // each has a place for a session
-}
-
-unsigned processors() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
-
 Plan make_plan(const config::Config& config, const Machine& machine) {
   Plan plan;
   const config::Settings& settings = config.settings();
@@ -210,7 +195,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.wakeup_if_used = entry.wakeup_if_used;
     p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" || program == "trivial-rewrite" ||
                 p.sockets.size() > 1 || (p.wakeup.count() != 0 && !p.wakeup_if_used);
-    add(plan, settings, p, process_count(config, entry, machine.processors));
+    add(plan, settings, p, config::process_count(config, entry, machine.processors));
   }
   return plan;
 }
@@ -246,7 +231,7 @@ Machine real_machine(const std::string& program_directory) {
               },
           .port = real_port,
           .addresses = real_addresses,
-          .processors = processors()};
+          .processors = config::processors()};
 }
 
 }  // namespace pen::service

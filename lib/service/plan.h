@@ -61,12 +61,6 @@ struct Machine {
 };
 Machine real_machine(const std::string& program_directory);
 
-/// How many processes a service has. Clients that are tested first (postscreen) meet one: what is known of them is in
-/// its memory.
-unsigned process_count(const config::Config& config, const config::Service& entry, unsigned processors);
-/// Of this machine.
-unsigned processors();
-
 Plan make_plan(const config::Config& config, const Machine& machine);
 
 }  // namespace pen::service
