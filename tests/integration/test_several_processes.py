@@ -28,11 +28,11 @@ class SeveralProcesses(Suite):
             yield mx
 
     def sessions(self, mx):
-        """By process: how many have come."""
+        """By process: how many are open."""
         count = {}
-        for pid in re.findall(r"smtpd\[(\d+)\]: connect from", mx.log()):
-            count[int(pid)] = count.get(int(pid), 0) + 1
-        return count
+        for pid, what in re.findall(r"smtpd\[(\d+)\]: (connect|disconnect) from", mx.log()):
+            count[int(pid)] = count.get(int(pid), 0) + (1 if what == "connect" else -1)
+        return {pid: n for pid, n in count.items() if n > 0}
 
     def test_each_serves_its_part_of_the_limit_and_the_next_client_waits(self):
         with self.instance({"smtpd_client_connection_count_limit": "0"}) as mx, contextlib.ExitStack() as open_:
