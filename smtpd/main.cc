@@ -130,6 +130,8 @@ void screen_clients(Context& context, Program& program, std::shared_ptr<const sm
                     std::optional<redis::ClientOptions> cluster) {
   const config::Settings& s = context.settings();
   for (const auto& warning : screening->warnings) log::warning("{}", warning);
+  if (s.smtpd_process_count != 1)
+    log::warning("the service has one process, whatever smtpd_process_count says, because it tests its clients");
   program.server.screener = std::make_shared<smtpd::Screener>(context.loop(), std::move(screening), context.limit());
   program.screen_file = std::make_unique<smtpd::ScreenFile>(
       context.loop(), *program.server.screener,

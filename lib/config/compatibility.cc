@@ -57,9 +57,6 @@ constexpr std::string_view kCleanupSettings[] = {
 constexpr std::array<std::string_view, 8> kTakesMailIn = {"smtpd", "pickup", "qmqpd",    "bounce",
                                                           "local", "tlsrpt", "dmarcrpt", "verify"};
 
-/// The option with which smtpd tests clients (lib/service/arguments.h).
-constexpr const char* kScreens = "-S";
-
 /// Adds problems of one file; line 0: about the whole file.
 struct Teller {
   const std::string& file;

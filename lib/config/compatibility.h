@@ -20,6 +20,9 @@
 
 namespace pen::config {
 
+/// The option with which smtpd tests clients (lib/service/arguments.h).
+inline constexpr const char* kScreens = "-S";
+
 /// handed_to: returns a service's value of smtpd_service_name; its -o count first.
 void adapt_services(std::vector<Service>& services, const std::function<std::string(const Service&)>& handed_to,
                     const std::string& file, Problems& problems);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <thread>
 
+#include "lib/config/compatibility.h"
+
 namespace pen::config {
 
 unsigned process_count(const Config& config, const Service& entry, unsigned processors) {
-  const bool server = entry.command == "smtpd" && std::ranges::find(entry.arguments, "-S") == entry.arguments.end();
+  const bool server = entry.command == "smtpd" && std::ranges::find(entry.arguments, kScreens) == entry.arguments.end();
   const bool client = (entry.command == "smtp" || entry.command == "lmtp") && entry.is_private &&
                       entry.type == ServiceType::unix_stream;
   if (!server && !client) return 1;

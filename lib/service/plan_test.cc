@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(several_processes_of_smtpd_share_sockets_and_the_limit) {
   BOOST_TEST(this->plan("smtp inet n - n - 0 smtpd\n", "smtpd_process_count = 2\n").services[1].arguments.limit == 0U);
   // One session at a time is served by one process, and so are clients that are tested.
   BOOST_TEST(count("smtp inet n - n - 1 smtpd\n", "smtpd_process_count = 0\n") == 1U);
-  BOOST_TEST(count("smtp inet n - n - - smtpd -S\n", "smtpd_process_count = 0\n") == 1U);
+  BOOST_TEST(count("smtp inet n - y - 1 postscreen\nsmtpd pass - - y - 30 smtpd\n", "smtpd_process_count = 0\n") == 1U);
   BOOST_TEST(count("qmgr unix n - n 300 - qmgr\n", "smtpd_process_count = 0\n") == 1U);
 }
 
