@@ -1,371 +1,84 @@
 #include "smtp/engine.h"
 
-#include <algorithm>
-#include <set>
-
 #include "lib/base/check.h"
-#include "lib/base/text.h"
-#include "lib/mail/address.h"
-#include "lib/mail/charset.h"
-#include "lib/mail/client_attributes.h"
-#include "lib/sasl/client.h"
+#include "lib/metrics/metrics.h"
 
 namespace pen::smtp {
 
-std::string_view doing(Step step) {
-  switch (step) {
-    case Step::greeting:
-      return "receiving the initial server greeting";
-    case Step::ehlo:
-      return "performing the EHLO handshake";
-    case Step::helo:
-      return "performing the HELO handshake";
-    case Step::lhlo:
-      return "performing the LHLO handshake";
-    case Step::starttls:
-      return "starting TLS";
-    case Step::auth:
-      return "performing the AUTH handshake";
-    case Step::rset:
-      return "sending RSET";
-    case Step::xforward:
-      return "sending XFORWARD";
-    case Step::mail:
-      return "sending MAIL FROM";
-    case Step::rcpt:
-      return "sending RCPT TO";
-    case Step::data:
-      return "sending DATA command";
-    case Step::content:
-      return "sending message body";
-    case Step::end_of_data:
-    case Step::bdat:
-      return "sending end of data -- message may be sent more than once";
-    case Step::quit:
-      return "sending QUIT";
-  }
-  return "talking";
-}
-
-Engine::Engine(const Settings& settings, Peer peer) : settings_(settings), peer_(std::move(peer)) {
-  owe(Step::greeting);
-}
-Engine::~Engine() = default;
-
-std::uint32_t Engine::window() const {
-  if (!pipelining()) return 2;  // one in progress and the next at hand, so that it need not be fetched first
-  if (!offers_.chunking || settings_.lmtp) return std::min<std::uint32_t>(4, settings_.window);
-  return static_cast<std::uint32_t>(scaled(settings_.window));
-}
-
-std::uint64_t Engine::window_bytes() const { return scaled(settings_.window_bytes); }
-
-std::uint64_t Engine::scaled(std::uint64_t window) const {
-  const microseconds base = kWindowRoundTrip;
-  const microseconds trip = std::clamp(round_trip_, base, base * kWindowGrowth);
-  return window * static_cast<std::uint64_t>(trip.count()) / static_cast<std::uint64_t>(base.count());
-}
-
-std::optional<Step> Engine::awaiting() const {
-  if (owed_.empty()) return std::nullopt;
-  const Owed& front = owed_.front();
-  if (writing_ != 0 && front.transaction == writing_ && (front.step == Step::end_of_data || front.step == Step::bdat))
-    return Step::content;
-  return front.step;
-}
-
-Engine::Transaction* Engine::find(std::uint64_t number) {
-  if (transactions_.empty() || number < transactions_.front().number) return nullptr;
-  const auto index = number - transactions_.front().number;
-  return index < transactions_.size() ? &transactions_[index] : nullptr;
-}
-
-void Engine::owe(Step step, Transaction* t, std::uint32_t recipient) {
-  owed_.push_back({step, t == nullptr ? 0 : t->number, recipient, false});
-  if (t != nullptr && step != Step::rset) ++t->owed;
-}
+Engine::Engine(const Settings& settings, Peer peer)
+    : settings_(settings),
+      peer_(std::move(peer)),
+      handshake_(settings_, peer_, ending_),
+      pipeline_(settings_, peer_, ending_) {}
 
 void Engine::submit(const Job* job, SteadyTime now) {
   PEN_CHECK(!finished_, "a job for an ended connection");
-  Transaction t;
-  t.number = next_number_++;
-  t.job = job;
-  t.recipients.resize(job->recipients.size());
-  t.started = now;
-  transactions_.push_back(std::move(t));
+  pipeline_.submit(job, now);
 }
 
-void Engine::hello(Step step) {
-  pending_text_ += step == Step::ehlo ? "EHLO " : step == Step::lhlo ? "LHLO " : "HELO ";
-  pending_text_ += settings_.helo_name;
-  pending_text_ += "\r\n";
-  parser_.keep_lines(step != Step::helo);
-  owe(step);
+std::optional<Step> Engine::awaiting() const {
+  return handshake_.awaiting() && !finished_ ? handshake_.awaiting() : pipeline_.awaiting();
 }
 
-/// Refuses here, without a command, what cannot be sent to this peer at all.
-void Engine::refuse_locally(Transaction& t) {
-  const Job& job = *t.job;
-  auto failed = [&](std::string dsn, std::string text) {
-    return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
-  };
-  // For an extension that another host of the route may well offer.
-  auto not_offered = [&](std::string dsn, std::string text) {
-    if (!job.other_hosts) return failed(std::move(dsn), std::move(text));
-    dsn.front() = '4';
-    return mail::DeliveryStatus{mail::Action::deferred, std::move(dsn), std::move(text), {}, {}};
-  };
-  // The text begins as Postfix's does, because people search for it.
-  auto without_smtputf8 = [&](std::string_view what) {
-    return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " + std::string(what) +
-           " is in UTF-8";
-  };
-  if (not_for_us_) {
-    settle_rest(t, *not_for_us_);
-  } else if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
-    settle_rest(t, failed("5.3.4", "message size " + std::to_string(job.body.size) + " exceeds size limit " +
-                                       std::to_string(offers_.size_limit) + " of server " + peer_.shown));
-  } else if (job.body_type == mail::BodyType::binary_mime && !(offers_.binary_mime && offers_.chunking)) {
-    settle_rest(t, not_offered("5.6.1", "host " + peer_.shown + " does not accept binary content (BINARYMIME)"));
-  } else if (!offers_.smtputf8 && !mail::all_ascii(job.sender)) {
-    settle_rest(t, not_offered("5.6.7", without_smtputf8("the sender's address")));
-  } else if (!offers_.smtputf8 && !settings_.utf8_header_as_is && header_needs_smtputf8(job)) {
-    settle_rest(t, not_offered("5.6.7", without_smtputf8("the message header")));
-  } else if (!sendable_address(job.sender)) {
-    settle_rest(t, failed("5.1.7", "the sender address cannot be sent by SMTP"));
-  } else {
-    for (std::size_t i = 0; i < t.recipients.size(); ++i) {
-      const auto& address = job.recipients[i].recipient.address;
-      if (address.empty() || !sendable_address(address)) {
-        settle(t, i, failed("5.1.3", "the recipient address cannot be sent by SMTP"));
-      } else if (!offers_.smtputf8 && !mail::all_ascii(address)) {
-        settle(t, i, not_offered("5.6.7", without_smtputf8("the recipient's address")));
-      }
-    }
-    mind_limits(t);
+void Engine::on_line(std::string_view line, SteadyTime now) {
+  if (ending_.over) return;
+  if (handshake_.tls_due()) {
+    handshake_.clear_text_in_tls();
+    return;
   }
+  parser_.keep_lines(handshake_.awaiting() == Step::ehlo || handshake_.awaiting() == Step::lhlo);
+  const auto reply = parser_.feed(line);
+  if (!reply) return;
+  metrics::smtp_replies.add(reply->code >= 500   ? metrics::ReplyClass::permanent
+                            : reply->code >= 400 ? metrics::ReplyClass::transient
+                                                 : metrics::ReplyClass::positive);
+  if (handshake_.awaiting())
+    on_handshake_reply(*reply, now);
+  else
+    pipeline_.on_reply(*reply, now);
+  pipeline_.report_settled(now);
 }
 
-/// Leaves the recipients beyond what the peer has said that it takes (LIMITS) to another transaction, without a command
-/// for each: they are put off, as its own 452 would, and marked.
-void Engine::mind_limits(Transaction& t) {
-  if (offers_.rcpt_max == 0 && offers_.rcpt_domain_max == 0) return;
-  std::uint64_t kept = 0;
-  std::set<std::string> domains;
-  for (std::size_t i = 0; i < t.recipients.size(); ++i) {
-    if (t.recipients[i].state != Recipient::State::pending) continue;
-    const std::string domain = to_lower(mail::domain_part(t.job->recipients[i].recipient.address));
-    const bool crowded = offers_.rcpt_max > 0 && kept == offers_.rcpt_max;
-    const bool scattered =
-        offers_.rcpt_domain_max > 0 && !domains.contains(domain) && domains.size() == offers_.rcpt_domain_max;
-    if (crowded || scattered) {
-      settle(t, i,
-             mail::make_status(mail::Action::deferred, "4.5.3",
-                               "host " + peer_.shown + " takes no more " + (crowded ? "recipients" : "domains") +
-                                   " in a message than " +
-                                   std::to_string(crowded ? offers_.rcpt_max : offers_.rcpt_domain_max)));
-      // One domain is learned of the host instead (domains.h), so that its next messages come in such parts.
-      t.recipients[i].rest = crowded || offers_.rcpt_domain_max > 1;
-      continue;
-    }
-    ++kept;
-    domains.insert(domain);
+void Engine::on_handshake_reply(const mail::Reply& reply, SteadyTime now) {
+  const Step step = *handshake_.awaiting();
+  if (step == Step::greeting) {
+    hello_at_ = now;
+  } else if (step == Step::ehlo) {
+    // The handshake may have been answered by somebody nearer: a proxy, or a router that accelerates TCP.
+    pipeline_.round_trip_at_least(std::chrono::ceil<microseconds>(now - hello_at_));
   }
-}
-
-bool Engine::may_begin(const Transaction& t) {
-  if (leaving_) return false;
-  if (t.number == transactions_.front().number) return true;
-  if (!pipelining()) return false;
-  if (in_flight_ >= scaled(settings_.window)) return false;
-  return in_flight_ == 0 || in_flight_bytes_ + t.job->body.size <= window_bytes();
-}
-
-void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
-  send.begun.push_back(t.job);
-  t.started = now;
-  if (begun_ == 0) first_begun_at_ = now;
-  t.use = ++begun_;
-  t.at = settings_.send_xforward && offers_.xforward != 0 ? At::xforward : At::mail;
-  const bool binary = t.job->body_type == mail::BodyType::binary_mime;
-  // RFC 6152 section 3: convert the content, or return it. With BDAT the size after conversion would be needed first.
-  t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary && !offers_.eight_bit_mime;
-  // With rewriting rules, too, the size is not known beforehand, nor with lines that are to be broken: only BINARYMIME
-  // lifts the limit of a line (RFC 5321 section 4.5.3.1.6, RFC 3030 section 3).
-  const bool too_long = settings_.line_length_limit != 0 && t.job->body.longest_line > settings_.line_length_limit;
-  const bool changes = t.to_seven_bit || ((settings_.rules || too_long) && !binary);
-  t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !changes;
-  if (reset_owed_) {
-    send.text += "RSET\r\n";
-    owe(Step::rset, &t);
+  if (reply.malformed) {
+    const bool pipelining = handshake_.offers().pipelining && settings_.pipelining;
+    ending_.protocol_error(peer_, "garbage", step, reply, pipelining);
+    return;
   }
-  reset_owed_ = true;  // from here until end-of-data the peer holds a transaction
-}
-
-/// Sends nothing more of this transaction and passes the turn to the next.
-void Engine::skip_rest(Transaction& t) {
-  t.at = At::sent;
-  if (cursor_ == t.number) ++cursor_;
-}
-
-/// Sends what may be sent. True: it is the content's turn, or the transaction is sent. False: a reply must come first.
-bool Engine::send_commands(Transaction& t, std::string& out) {
-  if (t.at == At::xforward) {
-    const mail::Client& client = t.job->client;
-    const auto lines = mail::xforward_commands(offers_.xforward, client, t.job->queue_id, client.address.empty());
-    for (; t.next_xforward < lines.size(); ++t.next_xforward) {
-      if (!pipelining() && t.owed > 0) return false;
-      out += lines[t.next_xforward];
-      owe(Step::xforward, &t);
-    }
-    if (!pipelining() && t.owed > 0) return false;
-    t.at = At::mail;
-  }
-  if (t.at == At::mail) {
-    append_mail(out, *t.job, offers_);
-    owe(Step::mail, &t);
-    t.at = At::rcpt;
-  }
-  if (t.at == At::rcpt) {
-    while (t.next_rcpt < t.recipients.size()) {
-      if (!pipelining() && t.owed > 0) return false;
-      if (t.mail_refused) break;
-      const auto index = t.next_rcpt++;
-      if (t.recipients[index].state != Recipient::State::pending) continue;
-      append_rcpt(out, t.job->recipients[index].recipient, offers_);
-      owe(Step::rcpt, &t, static_cast<std::uint32_t>(index));
-    }
-    t.at = At::data;
-  }
-  if (t.at == At::data && t.is_probe()) {
-    if (!settings_.probe_data) return end_probe(t, out);
-    // A go-ahead obliges us to end the connection, so DATA is said only where somebody was accepted.
-    if (t.owed > 0) return false;
-    if (t.accepted == 0) return end_probe(t, out);
-    out += "DATA\r\n";
-    owe(Step::data, &t);
-    t.at = At::data_wait;
-    return false;
-  }
-  if (t.at == At::data) {
-    const bool wait = !pipelining() || (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
-    if (wait && t.owed > 0) return false;
-    // If that RSET were refused, the probe's recipients would get this message. (DATA waits for a reply anyhow.)
-    if (t.uses_bdat && probe_resets_ > 0) return false;
-    if (t.all_settled() || (t.owed == 0 && t.accepted == 0)) {
-      skip_rest(t);  // sender or every recipient refused: RSET stays owed
-      return true;
-    }
-    if (t.uses_bdat) {
-      out += "BDAT ";
-      out += std::to_string(t.job->body.size);
-      out += " LAST\r\n";
-      t.at = At::content;
-    } else {
-      out += "DATA\r\n";
-      owe(Step::data, &t);
-      t.at = At::data_wait;
-    }
-  }
-  return t.at != At::data_wait;
-}
-
-/// Sends RSET at once, so that the peer does not hold half a transaction until there is more mail for it. The reply
-/// to RSET belongs to the probe: it shows that the replies before it are in step.
-bool Engine::end_probe(Transaction& t, std::string& out) {
-  if (!pipelining() && t.owed > 0) return false;
-  out += "RSET\r\n";
-  owed_.push_back({Step::rset, t.number, 0, true});
-  ++probe_resets_;
-  ++t.owed;
-  reset_owed_ = false;
-  skip_rest(t);
-  return true;
-}
-
-void Engine::send_content(Transaction& t, Send& send) {
-  const Step step = t.uses_bdat ? Step::bdat : Step::end_of_data;
-  if (settings_.lmtp) {
-    for (std::size_t i = 0; i < t.recipients.size(); ++i) {
-      if (t.recipients[i].state != Recipient::State::accepted) continue;
-      owe(step, &t, static_cast<std::uint32_t>(i));
-      ++t.final_owed;
-    }
-  } else {
-    owe(step, &t);
-    t.final_owed = 1;
-  }
-  t.in_flight = true;
-  ++in_flight_;
-  in_flight_bytes_ += t.job->body.size;
-  writing_ = t.number;
-  // After the data the peer's buffers are empty whatever it answers (RFC 5321 section 4.1.1.4).
-  // After a BDAT that may have been out of order they are in an unknown state (RFC 3030 section 2):
-  // RSET unless it is known to have gone well.
-  if (!t.uses_bdat) reset_owed_ = false;
-  send.job = t.job;
-  send.form = t.uses_bdat ? Form::bdat : t.to_seven_bit ? Form::seven_bit : Form::data;
+  ending_.last_was_421 = reply.code == 421;
+  handshake_.on_reply(reply);
+  if (!handshake_.done()) return;
+  pipeline_.open(
+      {.offers = handshake_.offers(), .refusal = handshake_.refusal(), .optional_tls = handshake_.optional_tls()}, now);
 }
 
 std::optional<Send> Engine::next_send(SteadyTime now) {
-  if (phase_ == Phase::over || finished_) return std::nullopt;
-  Send send;
-  if (!pending_text_.empty()) {
-    send.text = std::exchange(pending_text_, {});
-    send.response = std::exchange(pending_response_, false);
-    return send;
-  }
-  if (phase_ != Phase::ready || writing_ != 0) return std::nullopt;
-  std::string& out = send.text;
-  while (Transaction* t = find(cursor_)) {
-    if (t->at == At::queued) {
-      if (!may_begin(*t) || used_up()) break;
-      refuse_locally(*t);
-      if (t->all_settled()) {
-        t->use = begun_ + 1;
-        skip_rest(*t);
-        report_settled(now);
-        continue;
-      }
-      begin(*t, send, now);
-    }
-    if (!send_commands(*t, out)) break;
-    if (t->at != At::content) {
-      report_settled(now);  // without PIPELINING the next transaction begins only after this one
-      continue;
-    }
-    if (!t->dot_only) {
-      send_content(*t, send);
-      return send;
-    }
-    out += ".\r\n";
-    owe(Step::end_of_data, t);
-    t->final_owed = 1;
-    skip_rest(*t);
-  }
-  report_settled(now);
-  // What has not begun on a connection that is used up goes over another.
-  const bool idle = transactions_.empty() || (used_up() && transactions_.front().at == At::queued);
-  if (out.empty() && idle && owed_.empty() && (closing_ || used_up())) {
-    said_quit_ = true;
-    phase_ = Phase::over;
-    out = "QUIT\r\n";
-  }
-  if (out.empty()) return std::nullopt;
-  return send;
+  if (ending_.over) return std::nullopt;
+  if (auto words = handshake_.take_words()) return Send{.text = std::move(words->text), .response = words->response};
+  return pipeline_.next_send(now);
 }
 
-void Engine::mark_committed() {
-  if (Transaction* t = find(writing_)) t->committed = true;
+void Engine::on_time(SteadyTime now) {
+  if (!ended()) pipeline_.on_time(now);
 }
 
-void Engine::content_written() {
-  if (Transaction* t = find(writing_)) {
-    t->committed = true;
-    t->written = true;
-    skip_rest(*t);
-  }
-  writing_ = 0;
+void Engine::tls_started(SteadyTime now) {
+  if (!handshake_due()) return;
+  hello_at_ = now;
+  handshake_.tls_started();
+}
+
+void Engine::finish(End how, SteadyTime now) {
+  PEN_CHECK(!finished_, "a connection ends once");
+  pipeline_.finish(how, handshake_.awaiting(), now);
+  finished_ = true;
 }
 
 }  // namespace pen::smtp

@@ -1,5 +1,5 @@
 #pragma once
-/// Credentials and rules for AUTH on one connection. logins.h finds them, engine_auth.cc uses them.
+/// Credentials and rules for AUTH on one connection. logins.h finds them, handshake_auth.cc uses them.
 ///
 /// Secrets: held as long as the connection lives; never logged.
 /// Source:  Postfix smtp(8), postconf(5) smtp_sasl_*; RFC 4954.

@@ -14,7 +14,7 @@
 
 namespace pen::qmgr::slow_peers {
 
-/// How messages go to a host (smtp/engine.cc).
+/// How messages go to a host (smtp/pipeline.cc).
 enum class Offers : std::uint8_t {
   nothing,     // one command at a time
   pipelining,  // a round trip for each message where the next one lies ready, else two
