@@ -139,24 +139,18 @@ void open_log_again(Master& m) {
 
 void say(const std::string& text) { log::info("{}", text); }
 
-void adopt_changes(Master& m) {
+/// Empty: the configuration is taken; else why not.
+std::string adopt_changes(Master& m) {
   auto config = config::load(m.directory);
-  if (!config) {
-    log::error("reload: {}; going on as before", config.error().message());
-    return;
-  }
-  if (auto ok = service::apply_settings(config->settings()); !ok) {
-    log::error("reload: {}; going on as before", ok.error().message());
-    return;
-  }
+  if (!config) return config.error().message();
+  if (auto ok = service::apply_settings(config->settings()); !ok) return ok.error().message();
   if (auto ok = service::open_log(config->settings(), "master", false); !ok) {
     log::error("reload: {}", ok.error().message());
   }
   log::info("reload -- version {}, configuration {}", version(), m.directory);
   if (auto ok = master::prepare_data(*config, say); !ok) log::error("reload: {}", ok.error().message());
-  if (auto ok = m.supervisor->adopt(*config); !ok) {
-    log::error("reload: {}; going on as before", ok.error().message());
-  }
+  if (auto ok = m.supervisor->adopt(*config); !ok) return ok.error().message();
+  return {};
 }
 
 void reload(Master& m) {
@@ -165,7 +159,11 @@ void reload(Master& m) {
     return;
   }
   told(m, m.manager.reloading(m.loop.clock().now()));
-  adopt_changes(m);
+  m.supervisor->reload_begins();
+  if (const std::string why = adopt_changes(m); !why.empty()) {
+    log::error("reload: {}; going on as before", why);
+    m.supervisor->reload_refused(why);
+  }
   m.loop.spawn("reload", report_reload(&m));
 }
 

@@ -208,6 +208,42 @@ BOOST_AUTO_TEST_CASE(a_reload_keeps_open_sessions_and_serves_new_ones_from_a_new
   BOOST_TEST(ends(old_pid));
 }
 
+BOOST_AUTO_TEST_CASE(a_program_that_does_not_start_with_new_settings_leaves_the_old_one_serving) {
+  Instance i("one unix - n n 60 7 testd\n");
+  BOOST_TEST(i.start() == "ok");
+  const pid_t old_pid = i.client("one").pid();
+  BOOST_REQUIRE(old_pid > 0);
+  i.dir.write("etc/master.cf", "one unix - n n 60 8 testd fails\n");
+  ::kill(i.master, SIGHUP);
+  BOOST_TEST(i.log_shows("reload: service one/unix: testd goes on with the settings that it has"));
+  BOOST_TEST(i.status_becomes("one/unix", [&](const auto& s) {
+    return s["state"] == "serving" && s["pid"] == old_pid && s.value("former_settings", false);
+  }));
+  BOOST_TEST(i.client("one").pid() == old_pid);
+  // The next reload, with settings that are right.
+  i.dir.write("etc/master.cf", "one unix - n n 60 9 testd\n");
+  ::kill(i.master, SIGHUP);
+  BOOST_TEST(i.status_becomes("one/unix", [&](const auto& s) {
+    return s["state"] == "serving" && s["pid"] != old_pid && !s.contains("former_settings");
+  }));
+  BOOST_TEST(ends(old_pid));
+  BOOST_TEST(i.client("one").ask("limit") == "9");
+}
+
+BOOST_AUTO_TEST_CASE(a_reload_that_another_one_overtakes_leaves_one_program) {
+  Instance i("one unix - n n 60 7 testd\n");
+  BOOST_TEST(i.start() == "ok");
+  BOOST_REQUIRE(i.client("one").pid() > 0);
+  for (int limit = 10; limit < 20; ++limit) {
+    i.dir.write("etc/master.cf", "one unix - n n 60 " + std::to_string(limit) + " testd\n");
+    ::kill(i.master, SIGHUP);
+  }
+  BOOST_TEST(i.status_becomes("one/unix", [&](const auto& s) {
+    if (s["state"] != "serving" || !s["draining"].empty()) return false;
+    return i.client("one").ask("limit") == "19";
+  }));
+}
+
 BOOST_AUTO_TEST_CASE(an_exclusive_service_is_replaced_one_after_the_other_even_if_it_hangs) {
   Instance i("one unix - n n - 1 testd\n");
   BOOST_TEST(i.start() == "ok");

@@ -68,6 +68,8 @@ struct Supervisor::Service {
   // of the program that was replaced, for as long as that may be undone; then it is what starts
   Fd former_file;
   bool runs_former = false;
+  // The new program of a reload does not serve: this one goes on with the settings that it has.
+  bool former_settings = false;
   // Its program was replaced and shall show that it serves: it starts although nobody connects.
   bool must_serve = false;
 

@@ -105,6 +105,7 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
   config_directory_ = config.directory();
   environment_ = service::program_environment(config.settings());
   stop_drain_time_ = std::chrono::ceil<seconds>(config.settings().stop_drain_time);
+  patience_ = config.settings().upgrade_program_timeout;
 
   // Removed services finish the work in hand, and are forgotten then.
   for (auto& s : services_) {
@@ -120,8 +121,21 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
       services_.push_back(std::make_unique<Service>(loop_, std::move(planned)));
       it = services_.end() - 1;
     } else {
-      if (!keep) retire(**it);
+      // A program that serves goes on until the new one does.
+      const bool goes_on = !keep && !planned.exclusive && !(*it)->plan.exclusive &&
+                           planned.program == (*it)->plan.program && (*it)->current() &&
+                           (*it)->current()->ready != kNever;
+      if (!keep && !goes_on) retire(**it);
       (*it)->plan = std::move(planned);
+      if (goes_on) {
+        (*it)->pace.forget();
+        give_up_candidates(**it);
+        (*it)->tasks = std::make_unique<async::Gate>(loop_);
+        set_state(**it, State::replacing);
+        (*it)->tasks->spawn("reload " + (*it)->plan.label, change_over(this, it->get()));
+        arm_wakeup(**it);
+        continue;
+      }
       (*it)->pace.forget();
       (*it)->runs_former = false;
       (*it)->former_file.reset();
@@ -145,6 +159,35 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
   return {};
 }
 
+// Of a reload that another one overtakes.
+void Supervisor::give_up_candidates(Service& s) {
+  for (auto& p : s.processes) {
+    if (!p->candidate) continue;
+    p->draining = true;
+    p->signal(SIGKILL);
+  }
+}
+
+Task<void> Supervisor::change_over(Supervisor* self, Service* s) {
+  const std::string why = co_await self->replace_one(s, self->patience_);
+  if (why.empty()) s->former_settings = false;
+  if (why.empty() || self->stopping_) co_return;
+  log::error("reload: service {}: {}", s->plan.label, why);
+  if (!s->current()) {
+    self->loop_.post([self, label = s->plan.label] { self->start_if_ended(label); });
+    co_return;
+  }
+  s->former_settings = true;
+  log::error("reload: service {}: {} goes on with the settings that it has", s->plan.label, s->plan.program);
+  self->set_state(*s, State::serving);
+}
+
+// The old program ended while the new one did not come to serve.
+void Supervisor::start_if_ended(const std::string& label) {
+  const auto it = std::ranges::find_if(services_, [&](const auto& s) { return s->plan.label == label; });
+  if (it != services_.end() && !(*it)->current() && (*it)->state == State::replacing) sleep_or_start(**it);
+}
+
 Result<void> Supervisor::make_pages(const std::vector<service::Planned>& services) {
   if (!board_) {
     PEN_TRY_ASSIGN(board_, service::create_board());
@@ -165,6 +208,7 @@ void Supervisor::retire(Service& s) {
   s.tasks = std::make_unique<async::Gate>(loop_);
   s.start_timer.reset();
   s.wakeup_timer.reset();
+  give_up_candidates(s);
   Process* p = s.current();
   if (!p) return;
   p->draining = true;
@@ -217,6 +261,7 @@ Task<void> Supervisor::watch(Supervisor* self, Service* s) {
 
 void Supervisor::start(Service& s) {
   s.start_timer.reset();
+  s.former_settings = false;
   s.tasks = std::make_unique<async::Gate>(loop_);  // the sockets need no watch now
   if (stopping_) return;
   if (launch_program(s)) {
@@ -546,6 +591,8 @@ std::string Supervisor::summary() const {
   const auto waiting = std::ranges::count_if(services_, [](const auto& s) { return s->state == State::paced; });
   std::string text = fmt::format("{} services, {} serving", services_.size(), serving);
   if (waiting != 0) text += fmt::format(", {} waiting to restart", waiting);
+  const auto former = std::ranges::count_if(services_, [](const auto& s) { return s->former_settings; });
+  if (former != 0) text += fmt::format(", {} with former settings", former);
   if (!skipped_.empty()) text += fmt::format(", {} not started", skipped_.size());
   return text;
 }
@@ -558,6 +605,10 @@ std::string Supervisor::status_json() const {
   out["stopping"] = stopping_;
   out["log_opened"] = log_opened_;
   out["asked"] = asked_;
+  // Those of exclusive programs end one after the other, and are not waited for.
+  const bool changes =
+      std::ranges::any_of(services_, [](const auto& s) { return s->state == State::replacing && !s->plan.exclusive; });
+  out["reload"] = {{"number", reloads_}, {"under_way", changes}, {"refused", reload_refused_}};
   out["upgrade"] = {{"number", upgrade_.number}, {"under_way", upgrade_.under_way}, {"good", upgrade_.good},
                     {"became", upgrade_.became}, {"from", upgrade_.from},           {"to", upgrade_.to},
                     {"lines", upgrade_.lines}};
@@ -577,6 +628,7 @@ std::string Supervisor::status_json() const {
     for (const auto& p : s->processes) {
       if (p->draining) old.push_back(p->pid);
     }
+    if (s->former_settings) one["former_settings"] = true;
     if (!s->last_end.empty()) one["last_end"] = s->last_end;
     auto& at = one["listens"] = nlohmann::ordered_json::array();
     for (const auto& a : s->plan.sockets) at.push_back(a.text());
@@ -586,6 +638,16 @@ std::string Supervisor::status_json() const {
   for (const service::Skipped& s : skipped_) missing.push_back({{"service", s.label}, {"why", s.why}});
   // Plain ASCII, whatever is in master.cf, because the text is shown on terminals.
   return out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void Supervisor::reload_begins() {
+  ++reloads_;
+  reload_refused_.clear();
+}
+
+void Supervisor::reload_refused(std::string why) {
+  reload_refused_ = std::move(why);
+  write_status();
 }
 
 void Supervisor::answer() {

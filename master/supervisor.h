@@ -7,7 +7,8 @@
 ///   starting   a process         it says "ready": serving; it dies: paced
 ///   serving    a process         it dies: paced (at_once) or asleep
 ///   paced      a time            the time has come: starting
-///   replacing  an old process    that has ended: starting (exclusive services, at a reload)
+///   replacing  an old process    at a reload: the new one serves, or does not come to: serving. Exclusive services:
+///                                the old one has ended: starting
 ///   stopped    nothing           -
 /// An upgrade starts the new program beside the old one and lets the old one finish once the new one is ready; one that
 /// is not in time ends, and the old one stays. Exclusive services cannot have two: the old program ends first, and its
@@ -47,6 +48,9 @@ class Supervisor {
   /// Takes over the programs and descriptors of a former master, of which some may be gone by now. children: this is
   /// the same process, so the programs are its children. Then adopt() with keep = true.
   void take_over(const Handover& former, Descriptors descriptors, bool children);
+  /// For the status file: adopt() follows; or the configuration is not taken.
+  void reload_begins();
+  void reload_refused(std::string why);
   /// What the next master needs; with the numbers of the descriptors, which it lets through execve(), or without.
   Handover handover(bool through_exec);
   /// Closes the descriptors to execve() again, which failed.
@@ -125,6 +129,10 @@ class Supervisor {
   void bound_end(Process& p);
   void sleep_or_start(Service& s);
   void retire(Service& s);
+  /// Has a new program take the place of one that serves, which goes on where that does not come to serve.
+  static async::Task<void> change_over(Supervisor* self, Service* s);
+  void give_up_candidates(Service& s);
+  void start_if_ended(const std::string& label);
   void ended(Service& s, std::size_t process, int wait_status);
   void set_state(Service& s, State state);
   void arm_wakeup(Service& s);
@@ -145,6 +153,7 @@ class Supervisor {
   // Without root every program is the user's, who may do all that programs may.
   std::optional<BadgeMaker> badges_;
   seconds stop_drain_time_{5};
+  milliseconds patience_{30000};  // upgrade_program_timeout, for a reload
   WallTime started_at_;
   Keeper& keeper_;
   Sockets sockets_;
@@ -164,8 +173,10 @@ class Supervisor {
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<service::Planned> planned_;  // all of the configuration
   std::vector<service::Skipped> skipped_;
-  unsigned log_round_ = 0;   // how often the log was handed out
-  unsigned asked_ = 0;       // how often it was asked whether it answers
+  unsigned log_round_ = 0;  // how often the log was handed out
+  unsigned asked_ = 0;      // how often it was asked whether it answers
+  unsigned reloads_ = 0;    // how often one was asked for
+  std::string reload_refused_;
   unsigned log_opened_ = 0;  // the last round that every program has taken
   async::Event changed_;
   async::Loop::TimerHandle status_timer_;

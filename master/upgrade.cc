@@ -185,7 +185,7 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
   for (const auto& [name, fd] : descriptors) keeper_.forget(name);  // of a program that was being started, or ended
 }
 
-// Where a master died while it replaced a program there are two of the service: one stays.
+// Where a master died or became another while it replaced a program there are two of the service: one stays.
 void Supervisor::settle_replacement(Service& s) {
   // The order may have been no more than noted.
   for (auto& p : s.processes) {
@@ -193,7 +193,7 @@ void Supervisor::settle_replacement(Service& s) {
   }
   if (std::ranges::count_if(s.processes, [](const auto& p) { return !p->draining; }) < 2) return;
   Process& fresh = *s.processes.back();
-  log::warning("service {}: a former master died while pid {} was to replace another {}: {}", s.plan.label, fresh.pid,
+  log::warning("service {}: when the former master ended pid {} was to replace another {}: {}", s.plan.label, fresh.pid,
                s.plan.program, fresh.ready == kNever ? "it ends, and the other one stays" : "it stays");
   if (fresh.ready == kNever) {
     fresh.candidate = true;

@@ -16,9 +16,11 @@
 #include "lib/service/setup.h"
 #include "lib/service/standby.h"
 #include "tools/check.h"
+#include "tools/instance_status.h"
 #include "tools/map_tool.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
+#include "tools/reload.h"
 #include "tools/tables.h"
 
 namespace pen::tools {
@@ -192,7 +194,11 @@ int InstanceControl::reload() {
   say_not_run(config_);  // a port that was open closes
   for (const std::string& fault : warnings) warn(fault);
   if (!errors.empty()) return fail_with(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
-  return signal_master(SIGHUP, "reloading", {});
+  if (waits_as_standby(config_)) {
+    print("the standby reads its configuration when it takes over\n");
+    return EX_OK;
+  }
+  return reload_and_wait(config_, **master);
 }
 
 int InstanceControl::flush() {

@@ -356,6 +356,40 @@ class Reload(Suite):
             self.assertFalse(re.findall(r"error:.*", mx.log()))
 
 
+    def test_a_program_that_does_not_serve_leaves_the_one_before(self):
+        with Instance() as mx:
+            smtpd = lambda: next(s for s in mx.status()["services"] if s["program"] == "smtpd")
+            before = smtpd()["pid"]
+            folder = os.path.join(self.folder(), "programs")
+            os.chmod(os.path.dirname(folder), 0o755)
+            shutil.copytree(LIBEXEC, folder)
+            real = os.path.join(LIBEXEC, "smtpd")
+            os.unlink(os.path.join(folder, "smtpd"))
+            with open(os.path.join(folder, "smtpd"), "w") as script:
+                script.write(f'#!/bin/sh\ncase " $* " in *" --look "*) exec {real} "$@";; esac\nexit 1\n')
+            os.chmod(os.path.join(folder, "smtpd"), 0o755)
+            mx.set(daemon_directory=folder)
+            done = mx.tool("penstock", "reload")
+            self.assertEqual(done.returncode, 75, done.stdout + done.stderr)
+            self.assertIn(f"service {mx.port}/inet: the new program does not serve", done.stderr)
+            now = smtpd()
+            self.assertEqual((now["pid"], now["state"], now["former_settings"]), (before, "serving", True))
+            self.assertTrue(answers(mx.port))
+            mx.set(daemon_directory=LIBEXEC)
+            done = mx.tool("penstock", "reload")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            now = smtpd()
+            self.assertNotEqual(now["pid"], before)
+            self.assertEqual((now["state"], now.get("former_settings")), ("serving", None))
+            # What master alone finds is told as well.
+            with Peer() as other:
+                mx.set_services({f"127.0.0.1:{other.port}": "inet n - n - - smtpd"})
+                done = mx.tool("penstock", "reload")
+                self.assertEqual(done.returncode, 78, done.stdout + done.stderr)
+                self.assertRegex(done.stderr, "Address already in use.*; the mail system goes on with what it has")
+            self.assertEqual(smtpd()["pid"], now["pid"])
+
+
 class Death(Versions):
     """The service manager keeps the descriptors: programs go on without master, and the next one takes them over."""
 
