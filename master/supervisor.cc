@@ -14,6 +14,7 @@
 #include "lib/base/text.h"
 #include "lib/base/version.h"
 #include "lib/confine/apply.h"
+#include "lib/ipc/who_may_talk.h"
 #include "lib/metrics/page.h"
 #include "lib/service/board.h"
 #include "lib/service/link.h"
@@ -168,7 +169,15 @@ void Supervisor::give_up_candidates(Service& s) {
   }
 }
 
+bool Supervisor::waits_for(const Service& s, const Service& other) {
+  return &other != &s && other.state == State::replacing && !other.plan.exclusive &&
+         ipc::may_talk(s.plan.program, other.plan.program) && !ipc::may_talk(other.plan.program, s.plan.program);
+}
+
 Task<void> Supervisor::change_over(Supervisor* self, Service* s) {
+  const async::Until until{.deadline = self->loop_.now() + self->patience_};
+  while (std::ranges::any_of(self->services_, [&](const auto& other) { return waits_for(*s, *other); }))
+    if (!co_await self->changed_.wait(until)) break;
   const std::string why = co_await self->replace_one(s, self->patience_);
   if (why.empty()) s->former_settings = false;
   if (why.empty() || self->stopping_) co_return;

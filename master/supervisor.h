@@ -129,6 +129,9 @@ class Supervisor {
   void bound_end(Process& p);
   void sleep_or_start(Service& s);
   void retire(Service& s);
+  /// The new s keeps connections to the other, and shall meet the new one of that: the former has the settings of
+  /// before.
+  static bool waits_for(const Service& s, const Service& other);
   /// Has a new program take the place of one that serves, which goes on where that does not come to serve.
   static async::Task<void> change_over(Supervisor* self, Service* s);
   void give_up_candidates(Service& s);

@@ -1,9 +1,11 @@
 #include "lib/ipc/who_may_talk.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace pen::ipc {
 namespace {
@@ -32,6 +34,19 @@ std::string rows_of_partners() {
     out += "| `" + std::string(row.conversation) + "` | " + on_page(row.servers) + " | " + clients + " |\n";
   }
   return out;
+}
+
+/// Whether it asks, directly or by others, a program that asks it.
+bool asks_in_a_circle(const std::string& program, std::vector<std::string> way) {
+  if (std::ranges::find(way, program) != way.end()) return true;
+  way.push_back(program);
+  for (const Partners& row : all_partners()) {
+    if (!may_hold(program, row.conversation)) continue;
+    std::istringstream servers{std::string(row.servers)};
+    for (std::string server; servers >> server;)
+      if (!may_talk(server, program) && asks_in_a_circle(server, way)) return true;
+  }
+  return false;
 }
 
 std::string rows_of_carriers() {
@@ -111,6 +126,14 @@ BOOST_AUTO_TEST_CASE(each_field_is_refused_to_who_may_not_set_it) {
   }
   for (const Carrier& carrier : all_carriers()) BOOST_TEST(forbidden_field(mail::Envelope{}, carrier) == "");
   BOOST_TEST(refused_field(carrier_of("smtpd"), "hold").contains("smtpd"));
+}
+
+BOOST_AUTO_TEST_CASE(programs_can_be_replaced_with_those_first_that_they_ask) {
+  for (const Partners& row : all_partners()) {
+    std::istringstream servers{std::string(row.servers)};
+    for (std::string server; servers >> server;)
+      BOOST_TEST(!asks_in_a_circle(server, {}), server << " asks in a circle: a reload would not know where to begin");
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
