@@ -113,6 +113,7 @@ async::Task<Result<std::string>> Reporter::queue(std::shared_ptr<Request> reques
   derived.envelope = std::move(report.envelope);
   // What a tenant's mail comes back with is his as well: a flood that fails is one of notices, too.
   derived.envelope.tenant = request->notify.envelope.tenant;
+  derived.envelope.priority = request->notify.envelope.priority;  // RFC 6710
   derived.envelope.client.protocol = "local";
   // A failure of this notice is recognised by exactly this sender, whatever the maps say of the address.
   derived.keep_sender = !dsn.postmaster.empty();

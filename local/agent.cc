@@ -89,6 +89,7 @@ Successor successor_of(const delivery::Incoming& message, const std::string& sen
   next.envelope.smtputf8 = old.smtputf8;
   next.envelope.requiretls = old.requiretls;
   next.envelope.tenant = old.tenant;
+  next.envelope.priority = old.priority;
   next.envelope.client.protocol = "local";
   return next;
 }

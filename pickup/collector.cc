@@ -155,6 +155,18 @@ async::Task<Result<std::string>> Collector::tenant_of(uid_t uid, std::string sen
       [tenants = options_.tenants, clues = std::move(clues)] { return tenants->of(clues); });
 }
 
+async::Task<Result<std::int8_t>> Collector::priority_of(intake::Message& message) {
+  const std::string& sender = message.envelope().sender;
+  tenant::PriorityClues clues{.header = message.taken_field(options_.priorities->field()),
+                              .sender = sender.empty() ? std::string() : intake_.resolve->rewrite(sender),
+                              .tenant = message.envelope().tenant,
+                              .trusted = true};  // users of this host may say how urgent their mail is
+  auto found = co_await intake_.tables.ask(
+      [priorities = options_.priorities, clues = std::move(clues)] { return priorities->of(clues); });
+  if (!found) co_return std::unexpected(std::move(found).error());
+  co_return found->priority;
+}
+
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
   submission::Submission given = reader->take_submission();
   // What came over the socket is in a file of our own; nobody else can make one.
@@ -183,7 +195,8 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   message.submitted_by(fmt::format("from userid {}", uid));
 
   // What a user of this host writes there says nothing.
-  if (options_.tenants) message.take_field(options_.tenants->field());
+  if (options_.tenants && !options_.tenants->field().empty()) message.take_field(options_.tenants->field());
+  if (options_.priorities && !options_.priorities->field().empty()) message.take_field(options_.priorities->field());
   intake::Body& body = message.open_body(reader->content_size());
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
   const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
@@ -219,6 +232,11 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     auto tenant = co_await tenant_of(uid, message.envelope().sender);
     if (!tenant) co_return put_off(name, tenant.error().message());
     message.envelope().tenant = *std::move(tenant);
+  }
+  if (commit.outcome == Outcome::ok && !probe && options_.priorities) {
+    const auto priority = co_await priority_of(message);
+    if (!priority) co_return put_off(name, priority.error().message());
+    message.envelope().priority = *priority;
   }
   if (commit.outcome == Outcome::ok)  // filters may have taken their time
     commit = co_await message.commit({.deadline = loop_.now() + intake_.settings.enqueue_timeout});

@@ -25,6 +25,7 @@
 #include "lib/submission/drop_file.h"
 #include "lib/submission/rights.h"
 #include "lib/tenant/identity.h"
+#include "lib/tenant/priority.h"
 
 namespace pen::pickup {
 
@@ -37,10 +38,11 @@ class Collector {
     mail::DsnSettings notices = {};
     intake::OwnMail notice = {};
     bool detect_smtputf8_of_probes = false;
-    std::uint64_t size_limit = 0;                          // message_size_limit, 0: none
-    std::optional<submission::Rights> rights{};            // none: every user may submit with every sender
-    milter::OtherFilters* filters = nullptr;               // non_smtpd_milters; nullptr: none
-    std::shared_ptr<const tenant::Identity> tenants = {};  // nullptr: there are none
+    std::uint64_t size_limit = 0;                               // message_size_limit, 0: none
+    std::optional<submission::Rights> rights{};                 // none: every user may submit with every sender
+    milter::OtherFilters* filters = nullptr;                    // non_smtpd_milters; nullptr: none
+    std::shared_ptr<const tenant::Identity> tenants = {};       // nullptr: there are none
+    std::shared_ptr<const tenant::Priorities> priorities = {};  // the same
   };
   Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
       : loop_(loop),
@@ -82,6 +84,7 @@ class Collector {
   void put_off(const std::string& name, std::string_view why);
   /// The tenant of a message: by the account that handed it in, and by its sender.
   async::Task<Result<std::string>> tenant_of(uid_t uid, std::string sender);
+  async::Task<Result<std::int8_t>> priority_of(intake::Message& message);
 
   async::Loop& loop_;
   async::HandlerPool& pool_;

@@ -35,7 +35,8 @@ std::vector<uid_t> accounts_of_programs(const service::Context& context) {
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
           mail::DsnSettings notices, std::optional<submission::Rights> rights, net::ResolverOptions dns,
-          std::shared_ptr<const milter::Settings> milters, std::shared_ptr<const tenant::Identity> tenants)
+          std::shared_ptr<const milter::Settings> milters, std::shared_ptr<const tenant::Identity> tenants,
+          std::shared_ptr<const tenant::Priorities> priorities)
       : pool(context.loop(), kThreads),
         own(context.loop(), pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver), std::move(settings),
             kLogs),
@@ -53,7 +54,8 @@ struct Program {
                 .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
                 .rights = std::move(rights),
                 .filters = filters.get(),
-                .tenants = std::move(tenants)})) {}
+                .tenants = std::move(tenants),
+                .priorities = std::move(priorities)})) {}
 
   /// Notices about mail that cannot be taken.
   intake::OwnMail own_notice(const config::Settings& s) {
@@ -126,6 +128,7 @@ struct Reading {
   net::ResolverOptions dns;
   std::shared_ptr<const milter::Settings> milters;
   std::shared_ptr<const tenant::Identity> tenants;
+  std::shared_ptr<const tenant::Priorities> priorities;
 };
 
 Result<Reading> read(service::Context& context) {
@@ -140,6 +143,7 @@ Result<Reading> read(service::Context& context) {
   PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(out.milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
   PEN_TRY_ASSIGN(out.tenants, tenant::Identity::open(s));
+  PEN_TRY_ASSIGN(out.priorities, tenant::Priorities::open(s));
   return out;
 }
 
@@ -155,9 +159,12 @@ Result<service::Hooks> start(service::Context& context) {
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
   if (reading.tenants)
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
-  auto program = std::make_shared<Program>(
-      context, std::move(reading.resolve), std::move(reading.intake), std::move(notices.settings),
-      std::move(reading.rights), std::move(reading.dns), std::move(reading.milters), std::move(reading.tenants));
+  if (reading.priorities)
+    for (const auto& problem : reading.priorities->problems()) log::warning("{}", map::advice(problem));
+  auto program =
+      std::make_shared<Program>(context, std::move(reading.resolve), std::move(reading.intake),
+                                std::move(notices.settings), std::move(reading.rights), std::move(reading.dns),
+                                std::move(reading.milters), std::move(reading.tenants), std::move(reading.priorities));
   program->submissions = std::make_shared<pickup::SubmitServer>(
       context.loop(), program->pool,
       pickup::SubmitServer::Options{

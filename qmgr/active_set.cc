@@ -10,7 +10,11 @@ namespace pen::qmgr {
 using queue_log::QueueLogError;
 
 ActiveSet::ActiveSet(const Surroundings& around)
-    : around_(around), tenants_(around.options.tenant_messages, around.options.backoff_max) {
+    : around_(around),
+      tenants_(around.options.tenant_messages, around.options.backoff_max),
+      urgencies_(around.options.priorities ? around.options.active_messages : 0, around.options.backoff_max,
+                 {{"bulk", std::max<std::size_t>(1, around.options.active_messages * kBulkShare / 100)}},
+                 std::max<std::size_t>(1, around.options.active_messages * kNotUrgentShare / 100)) {
   // Tables that grow as mail comes would stop it for milliseconds each time.
   const std::size_t expected = std::min<std::size_t>(around_.options.active_messages, 1U << 20U);
   messages_.reserve(expected);
@@ -37,13 +41,30 @@ Active& ActiveSet::add(std::unique_ptr<Active> owned) {
   return m;
 }
 
+std::string ActiveSet::urgency_name(const mail::Envelope& envelope) {
+  switch (urgency_of(envelope.priority)) {
+    case Urgency::bulk:
+      return "bulk";
+    case Urgency::normal:
+      return "normal";
+    case Urgency::urgent:
+      return "urgent";
+  }
+  return {};
+}
+
 void ActiveSet::count(Active& m) {
   tenants_.enter(m.envelope().tenant);
+  if (urgency_of(m.envelope().priority) != Urgency::urgent) urgencies_.enter(urgency_name(m.envelope()));
   m.counted = true;
 }
 
 void ActiveSet::remove(Active& m) {
-  if (m.counted) tenants_.leave(m.envelope().tenant, around_.clock.now());
+  if (m.counted) {
+    tenants_.leave(m.envelope().tenant, around_.clock.now());
+    if (urgency_of(m.envelope().priority) != Urgency::urgent)
+      urgencies_.leave(urgency_name(m.envelope()), around_.clock.now());
+  }
   around_.scheduler.forget(m.number);
   drop_body(m);
   bytes_ -= m.bytes;

@@ -27,7 +27,14 @@ class ActiveSet {
 
   /// Numbers the message and takes it in.
   Active& add(std::unique_ptr<Active> message);
-  /// Counts it against its tenant's share, until it goes.
+  /// What less urgent mail may have of the active set, in per cent: bulk mail, and that together with normal mail. The
+  /// rest is for urgent mail, which so finds room whatever waits.
+  static constexpr std::size_t kBulkShare = 40, kNotUrgentShare = 90;
+  /// The name that mail of its class has among those shares.
+  static std::string urgency_name(const mail::Envelope& envelope);
+  TenantShares& urgencies() { return urgencies_; }
+  const TenantShares& urgencies() const { return urgencies_; }
+  /// Counts it against its tenant's share and that of its class, until it goes.
   void count(Active& m);
   TenantShares& tenants() { return tenants_; }
   const TenantShares& tenants() const { return tenants_; }
@@ -63,7 +70,7 @@ class ActiveSet {
   void drop_body(Active& m);
 
   const Surroundings& around_;
-  TenantShares tenants_;
+  TenantShares tenants_, urgencies_;
   Unpacked unpacked_;
   std::unordered_map<MessageNumber, std::unique_ptr<Active>> messages_;
   std::unordered_map<std::string_view, Active*> by_id_;  // the messages own the ids

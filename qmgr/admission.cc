@@ -1,5 +1,7 @@
 #include "qmgr/admission.h"
 
+#include <fmt/format.h>
+
 #include <functional>
 
 #include "lib/base/check.h"
@@ -58,6 +60,18 @@ std::unique_ptr<Active> Admission::read(queue_log::Stored&& stored) const {
   return m;
 }
 
+Active::WaitsFor Admission::keeps_out(const Active& m) const {
+  using enum Active::WaitsFor;
+  const mail::Envelope& e = m.envelope();
+  // A probe is asked for by a client that waits for the answer.
+  if (mail::is_probe(e.purpose)) return nothing;
+  if (e.release > around_.now()) return release;
+  if (m.forced_expire || m.owes()) return nothing;
+  if (active_.tenants().full(e.tenant)) return tenant;
+  if (urgency_of(e.priority) != Urgency::urgent && active_.urgencies().full(ActiveSet::urgency_name(e))) return urgency;
+  return nothing;
+}
+
 Active& Admission::admit(std::unique_ptr<Active> owned) {
   owned->active = around_.now();
   const bool hold = owned->envelope().hold;
@@ -69,17 +83,21 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   Active& m = active_.add(std::move(owned));
   const auto left = m.remaining.count();
   const std::string& tenant = m.envelope().tenant;
-  // A probe is asked for by a client that waits for the answer.
-  const bool waits = !hold && !mail::is_probe(m.envelope().purpose) && !m.owes() && active_.tenants().full(tenant);
-  if (waits) {
-    m.parked = m.waits_for_share = true;
+  const std::int8_t priority = m.envelope().priority;
+  if (!hold) m.waits_for = keeps_out(m);
+  if (m.waits_for != Active::WaitsFor::nothing) {
+    if (m.waits_for == Active::WaitsFor::release && m.generation == 0)
+      log::info("{}: from=<{}>, size={}, nrcpt={} (queue deferred), release={}", m.id(),
+                mail::logged(m.envelope().sender), m.envelope().body.size, left, rfc5322_date(m.envelope().release));
+    m.parked = true;
     rounds_.look_at(m.number);
     around_.scheduler.admit(m.number, {}, 0, tenant);
     return m;
   }
   if (!hold) active_.count(m);
-  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active){}{}", m.id(), mail::logged(m.envelope().sender),
-            m.envelope().body.size, left, tenant.empty() ? "" : ", tenant=", tenant);
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active){}{}{}", m.id(), mail::logged(m.envelope().sender),
+            m.envelope().body.size, left, tenant.empty() ? "" : ", tenant=", tenant,
+            priority == 0 ? std::string() : fmt::format(", priority={}", priority));
   metrics::queue_activated_bytes.observe(m.envelope().body.size);
   metrics::queue_activated_recipients.observe(left);
   around_.tell(m.id(), ipc::queue::Step::active);
@@ -94,7 +112,8 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   }
   m.outstanding = wanted.size();
   if (wanted.empty()) rounds_.look_at(m.number);
-  around_.scheduler.admit(m.number, wanted, source_of(m.envelope()), tenant, sender_domain(m.envelope()));
+  around_.scheduler.admit(m.number, wanted, source_of(m.envelope()), tenant, sender_domain(m.envelope()),
+                          urgency_of(priority));
   for (const auto& [ordinal, count] : m.seldom().deaths)
     if (count >= kDeathsAlone) {
       around_.scheduler.isolate_message(m.number);
@@ -105,8 +124,10 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
 
 bool Admission::admit_waiting() {
   if (!any_waiting()) return false;
-  auto next = active_.tenants().take();
-  if (!next) return false;
+  // By class first: a tenant's own mail that is urgent waits behind nothing.
+  TenantShares& shares = active_.urgencies().any_ready() ? active_.urgencies() : active_.tenants();
+  auto next = shares.take();
+  if (!next) return any_ready();
   auto stored = around_.log.runners().read(next->place);
   if (!stored) {
     if (stored.error().is(QueueLogError::io_error)) around_.ports.fatal(stored.error());
@@ -114,7 +135,7 @@ bool Admission::admit_waiting() {
   }
   const auto begins = begun(stored->envelope.queue_id, around_.log.work().start(*stored));
   if (begins == Begun::moving || begins == Begun::no_space) {
-    active_.tenants().put_back(*std::move(next));
+    shares.put_back(*std::move(next));
     waiting_until_ = around_.clock.now() + seconds(1);
     return false;
   }

@@ -37,15 +37,15 @@ class Admission {
   Begun begun(const std::string& queue_id, Result<void> started) const;
   /// The message of a version with work begun. nullptr: it cannot be read, and is on hold now.
   std::unique_ptr<Active> read(queue_log::Stored&& stored) const;
-  /// Takes it in. A message that came in for the hold log ends there at once; one of a tenant that has its share of
-  /// the active set goes to a retry log at once (tenant_shares.h).
+  /// Takes it in. A message that came in for the hold log ends there at once; one whose tenant or class has its share of
+  /// the active set (tenant_shares.h), or whose time has not come, goes to a retry log at once.
   Active& admit(std::unique_ptr<Active> message);
 
-  /// Takes in one that waited for its tenant's share, where there is room by now. False: there is none.
+  /// Takes in one that waited for a share, where there is room by now. False: there is none.
   bool admit_waiting();
-  /// It can be tried: some tenant's message waits, and nothing keeps it.
-  bool any_waiting() const { return active_.tenants().any_ready() && around_.clock.now() >= waiting_until_; }
-  SteadyTime waiting_until() const { return active_.tenants().any_ready() ? waiting_until_ : kNever; }
+  /// It can be tried: a message waits for a share that has room, and nothing keeps it.
+  bool any_waiting() const { return any_ready() && around_.clock.now() >= waiting_until_; }
+  SteadyTime waiting_until() const { return any_ready() ? waiting_until_ : kNever; }
   void commit_came() { waiting_until_ = {}; }
 
   /// Messages that wait for slow hosts with more than their share go to the shortest retry log. For when others find no
@@ -54,6 +54,10 @@ class Admission {
   std::uint64_t parked() const { return parked_; }
 
  private:
+  bool any_ready() const { return active_.urgencies().any_ready() || active_.tenants().any_ready(); }
+  /// What keeps a message out of the active set for now.
+  Active::WaitsFor keeps_out(const Active& m) const;
+
   const Surroundings& around_;
   ActiveSet& active_;
   Rounds& rounds_;

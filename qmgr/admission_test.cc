@@ -33,6 +33,19 @@ BOOST_AUTO_TEST_CASE(a_full_active_set_admits_nobody) {
   BOOST_TEST(!admission.may_admit());
 }
 
+BOOST_AUTO_TEST_CASE(a_message_whose_time_has_not_come_waits_in_a_retry_log) {
+  mail::Envelope e = envelope("A1");
+  e.release = clock.wall_now() + seconds(1000);
+  Active& m = admission.admit(begun(std::move(e)));
+  BOOST_TEST((m.waits_for == Active::WaitsFor::release));
+  BOOST_TEST(rounds.any_to_look_at());
+  BOOST_TEST(scheduler.withdraw(m.number).empty());
+  clock.advance(seconds(1000));
+  mail::Envelope due = envelope("A2");
+  due.release = clock.wall_now();
+  BOOST_TEST((admission.admit(begun(std::move(due))).waits_for == Active::WaitsFor::nothing));
+}
+
 BOOST_AUTO_TEST_CASE(each_answer_of_the_log_says_when_to_try_again) {
   using queue_log::QueueLogError;
   const auto refused = [&](QueueLogError e) { return admission.begun("A1", fail(e, "test")); };

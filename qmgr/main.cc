@@ -99,6 +99,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   if (o.scheduler.tenants && s.tenant_active_share < 100)
     o.manager.tenant_messages =
         std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.tenant_active_share) / 100);
+  o.manager.priorities = !s.message_priority.empty();
+  o.scheduler.urgency_ratio = static_cast<std::uint32_t>(s.message_priority_ratio);
   o.limits = [&c](std::string_view name) {
     const auto t = c.config().transport(name);
     qmgr::TransportLimits limits;
@@ -128,6 +130,16 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.seed = secure_random_u64();
   o.drain_time = s.stop_drain_time;
   return o;
+}
+
+/// How long mail may have to wait for its time: the longest that main.cf or a service of master.cf allows.
+seconds longest_release(const config::Config& config) {
+  const auto limit = [](const config::Settings& s) { return std::chrono::ceil<seconds>(s.future_release_limit); };
+  seconds longest = limit(config.settings());
+  for (const config::Service& service : config.master())
+    if (std::ranges::any_of(service.overrides, [](const auto& own) { return own.name == "future_release_limit"; }))
+      longest = std::max(longest, limit(config.with(service).settings()));
+  return longest;
 }
 
 /// What takes the rights with which the process was started.
@@ -368,6 +380,8 @@ Result<service::Hooks> start(service::Context& c) {
   options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
   options.intervals = queue_log::retry_ladder(std::chrono::ceil<seconds>(s.minimal_backoff_time),
                                               std::chrono::ceil<seconds>(s.maximal_backoff_time));
+  if (const seconds longest = longest_release(c.config()); longest.count() > 0)
+    options.intervals = queue_log::with_release_logs(std::move(options.intervals), longest);
   options.expected_working =
       std::min<std::size_t>(static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
   queue_log::Storage* kept = storage->release();

@@ -33,6 +33,8 @@ void Manager::do_actions() {
 
 void Manager::conclude(Active& m) {
   if (m.order != Active::Order::none) return orders_.carry_out(m);
+  // One that is to be returned is so without having been sent.
+  if (m.waits_for == Active::WaitsFor::release && !m.forced_expire) return defer(m);
   if (rounds_.expire(m)) return;  // comes back when the records are durable
   if (!m.report_refused && reports_.start(m)) return;
   if (m.report_refused && m.remaining.empty()) reports_.give_up(m);
@@ -56,18 +58,29 @@ void Manager::finish(Active& m) {
 
 void Manager::defer(Active& m) {
   const WallTime now = around_.now();
-  const std::string tenant = m.waits_for_share ? m.envelope().tenant : std::string();
-  const seconds delay = m.waits_for_share ? active_.tenants().park_for(tenant, around_.clock.now())
-                        : m.parked        ? seconds(0)
-                                          : retry_delay(around_.options, m, now);
-  const auto log = around_.log.runners().retry_log_for(delay);
+  using enum Active::WaitsFor;
+  const bool by_tenant = m.waits_for == tenant, by_urgency = m.waits_for == urgency, later = m.waits_for == release;
+  TenantShares& shares = by_urgency ? active_.urgencies() : active_.tenants();
+  const std::string sharer = by_tenant    ? m.envelope().tenant
+                             : by_urgency ? ActiveSet::urgency_name(m.envelope())
+                                          : std::string();
+  const WallTime released = m.envelope().release;
+  const seconds delay = by_tenant || by_urgency ? shares.park_for(sharer, around_.clock.now())
+                        : later                 ? std::chrono::floor<seconds>(released - now)
+                        : m.parked              ? seconds(0)
+                                                : retry_delay(around_.options, m, now);
+  // Below the shortest time between two tries there are logs for the last seconds before a release alone.
+  const auto log = later ? around_.log.runners().retry_log_within(delay)
+                         : around_.log.runners().retry_log_for(std::max(delay, around_.options.backoff_min));
   const auto body = active_.body_of(m);
   if (!body) return rounds_.lose(m);
   const queue_log::Place place = around_.must(around_.log.work().defer(m.id(), log, to_log(m, *body)));
-  if (m.waits_for_share) active_.tenants().parked(tenant, place);
+  if (by_tenant || by_urgency) shares.parked(sharer, place);
   const WallTime next_try = now + around_.log.runners().interval(log);
   runners_.due_at(log, next_try);
-  if (around_.watched()) around_.ports.watches()->tell(m.id(), {.step = ipc::queue::Step::waits, .next_try = next_try});
+  if (around_.watched())
+    around_.ports.watches()->tell(
+        m.id(), {.step = ipc::queue::Step::waits, .next_try = later ? std::max(released, next_try) : next_try});
   if (!m.parked) ++deferred_;
   active_.remove(m);
 }
@@ -180,7 +193,7 @@ Manager::Figures Manager::figures() const {
           .deferred = deferred_,
           .bounced = reports_.made(),
           .parked = admission_.parked(),
-          .parked_by_share = active_.tenants().parked_so_far(),
+          .parked_by_share = active_.tenants().parked_so_far() + active_.urgencies().parked_so_far(),
           .active = active_.size(),
           .active_bytes = active_.bytes(),
           .kept_body_bytes = active_.body_bytes()};

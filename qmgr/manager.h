@@ -101,6 +101,10 @@ class Manager {
   bool accepting() const { return accepting_; }
   /// How many of the tenant's messages wait for its share of the active set, as far as that is remembered.
   std::size_t share_waits(const std::string& tenant) const { return active_.tenants().waiting(tenant); }
+  /// The same for those of a message's class.
+  std::size_t urgency_waits(const Active& m) const {
+    return active_.urgencies().waiting(ActiveSet::urgency_name(m.envelope()));
+  }
   /// A message that is being worked on; nullptr: it is not.
   const Active* find(std::string_view queue_id) const { return active_.find(queue_id); }
   struct Figures {

@@ -83,6 +83,11 @@ class Qmgr : public Ports {
     e.filter = filter;
     e.transport = transport;
     e.hold = hold;
+    e.priority = priority;
+    if (later > seconds(0)) {
+      e.release = e.arrival + later;
+      e.release_request = "for;" + std::to_string(later.count());
+    }
     if (e.discharges.empty()) e.purpose = purpose;
     if (e.discharges.empty()) e.verp = verp;
     outside_.wanted[id] = to;
@@ -352,6 +357,8 @@ class Qmgr : public Ports {
   std::uint8_t notify_bits = 0;
   std::string filter, transport;
   bool hold = false;
+  std::int8_t priority = 0;
+  seconds later{0};  // before when it is not to be sent
   mail::Purpose purpose = mail::Purpose::mail;
   std::string verp;
   std::uint64_t spool_file = 0;

@@ -405,6 +405,34 @@ BOOST_AUTO_TEST_CASE(a_look_up_in_hand_at_three_deaths_of_trivial_rewrite_holds_
   BOOST_TEST(listed->place.log == queue_log::kHold);
 }
 
+/// The active set is full of bulk mail that does not move: what is urgent is worked on all the same, also after a
+/// restart, where it lies behind the others in the journal.
+BOOST_AUTO_TEST_CASE(urgent_mail_finds_room_in_the_active_set) {
+  ManagerOptions options;
+  options.active_messages = 20;
+  options.priorities = true;
+  start(options);
+  qmgr->priority = -4;
+  for (int i = 0; i < 40; ++i) qmgr->send("B" + std::to_string(i), "news@x.example", {"hang@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().active == 8U);  // 40 per cent
+  qmgr->priority = 0;
+  for (int i = 0; i < 40; ++i) qmgr->send("N" + std::to_string(i), "n@x.example", {"hang@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->figures().active == 18U);  // 90
+  BOOST_TEST(qmgr->manager_->figures().parked_by_share == 62U);
+  qmgr->priority = 5;
+  qmgr->send("U1", "reset@x.example", {"ok@b.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->manager_->find("U1") != nullptr);
+  qmgr->send("U2", "reset@x.example", {"ok@b.example"});
+  (void)qmgr->commit();
+  kill();
+  start(options);
+  BOOST_TEST(outside.delivered["U2 ok@b.example"] == 1);
+  BOOST_TEST(qmgr->listed() == 80U);
+}
+
 BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;

@@ -27,7 +27,7 @@ std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_
 /// As Active::pack() leaves it.
 struct Packed {
   mail::Envelope envelope;
-  PEN_FIELDS(envelope, envelope.tenant)
+  PEN_FIELDS(envelope, envelope.tenant, envelope.priority, envelope.release, envelope.release_request)
 };
 
 }  // namespace
@@ -82,7 +82,8 @@ void Active::pack() {
   if (packed_.empty()) {
     packed_.clear();
     Encoder encoder(packed_);
-    encoder(*envelope_, envelope_->tenant);
+    const mail::Envelope& e = *envelope_;
+    encoder(e, e.tenant, e.priority, e.release, e.release_request);
     packed_.shrink_to_fit();
   }
   envelope_.reset();
@@ -165,6 +166,8 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   if (!mail::is_queue_id(payload->envelope.queue_id)) return nullptr;  // it becomes the name of a file
   if (!payload->envelope.verp.empty() && payload->envelope.verp.size() != 2) return nullptr;
   if (payload->envelope.tenant.size() > mail::kMaxTenant) return nullptr;
+  if (payload->envelope.priority < mail::kLeastPriority || payload->envelope.priority > mail::kMostPriority)
+    return nullptr;
   auto m = std::make_unique<Active>();
   m->set_envelope(std::move(payload->envelope));
   m->place = stored.place;
@@ -196,6 +199,12 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   m->restarted =
       m->place.log == queue_log::kJournal && (m->generation > 0 || m->envelope().purpose != mail::Purpose::mail);
   return m;
+}
+
+WallTime release_of(const queue_log::Stored& stored) {
+  if (!stored.envelope.payload.starts_with(encode(PayloadLayout{.layout = kLayoutUrgency}))) return {};
+  const auto payload = read_payload(stored.envelope.payload);
+  return payload ? payload->envelope.release : WallTime{};
 }
 
 std::optional<std::uint64_t> spool_file_of(const queue_log::Stored& stored) {

@@ -74,10 +74,11 @@ struct Active {
   bool report_refused = false;  // this round: the bounce program could not take the report
   // returned after the next try, however young; set by an order, and only reported when it is in the log
   bool forced_expire = false;
-  bool expiring = false;         // it is too old, and that was reported
-  bool parked = false;           // put off to make room: its age does not count for how long
-  bool waits_for_share = false;  // it is parked because its tenant has its share of the active set
-  bool counted = false;          // against its tenant's share
+  bool expiring = false;  // it is too old, and that was reported
+  bool parked = false;    // put off to make room: its age does not count for how long
+  // it is parked because its tenant, or its class, has its share of the active set, or because its time has not come
+  enum class WaitsFor : std::uint8_t { nothing, tenant, urgency, release } waits_for = WaitsFor::nothing;
+  bool counted = false;  // against these shares
   enum class Order : std::uint8_t { none, remove, hold, requeue, expire } order = Order::none;
 
   struct Rare {
@@ -129,6 +130,8 @@ void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::str
             std::uint64_t spool_offset, queue_log::Envelope& out);
 /// The message behind a stored version; nullptr: the payload is damaged.
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored);
+/// Before when a stored version is not to be sent; the epoch: it may be sent.
+WallTime release_of(const queue_log::Stored& stored);
 /// The spool file of a stored version, 0: its body is in it. nullopt: the payload is damaged.
 std::optional<std::uint64_t> spool_file_of(const queue_log::Stored& stored);
 

@@ -186,10 +186,10 @@ BOOST_AUTO_TEST_CASE(what_older_layouts_wrote_is_read_and_written_anew) {
   reads(mark + "\2" + envelope_bytes + filter_and_hold + rest);
   e.purpose = mail::Purpose::traced;
   reads(mark + "\3" + envelope_bytes + filter_and_hold + "\1" + rest);
-  BOOST_TEST(!read_payload(mark + "\7" + envelope_bytes + rest).has_value());
+  BOOST_TEST(!read_payload(mark + "\x8" + envelope_bytes + rest).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(only_mail_with_verp_or_a_tenant_has_the_layout_that_knows_it) {
+BOOST_AUTO_TEST_CASE(only_mail_with_something_new_has_the_layout_that_knows_it) {
   const auto written = [](const mail::Envelope& e) {
     queue_log::Envelope out;
     to_log(e, beginning_of(e, e.arrival), "body", 0, 0, out);
@@ -217,11 +217,29 @@ BOOST_AUTO_TEST_CASE(only_mail_with_verp_or_a_tenant_has_the_layout_that_knows_i
   e.verp.clear();
   BOOST_TEST(written(e).starts_with(std::string("\0\6", 2)));
   BOOST_TEST((read_payload(written(e))->envelope == e));
+  // A priority or a time to be sent at comes after that.
+  for (int i = 0; i < 2; ++i) {
+    mail::Envelope urgent = old_envelope();
+    if (i == 0) urgent.priority = -3;
+    if (i == 1) {
+      urgent.release = urgent.arrival + seconds(60);
+      urgent.release_request = "for;60";
+    }
+    const std::string bytes = written(urgent);
+    BOOST_TEST(bytes.starts_with(std::string("\0\7", 2)));
+    const auto read = read_payload(bytes);
+    BOOST_TEST_REQUIRE(read.has_value());
+    BOOST_TEST((read->envelope == urgent));
+    BOOST_TEST(read->inline_body == "body");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_packed_envelope_keeps_its_tenant) {
   mail::Envelope e = envelope();
   e.tenant = "acme";
+  e.priority = 4;
+  e.release = e.arrival + seconds(60);
+  e.release_request = "for;60";
   Unpacked unpacked;
   Active m;
   m.set_envelope(e);

@@ -48,6 +48,8 @@ void tell_received(const mail::Envelope& envelope, std::string_view in_session) 
                    .time(arrival, envelope.arrival)
                    .text(action, envelope.hold ? "hold" : "")
                    .text(tenant, envelope.tenant)
+                   .text(priority, envelope.priority == 0 ? std::string() : std::to_string(envelope.priority))
+                   .time(release, envelope.release)
                    .text(session, in_session));
 }
 }  // namespace
@@ -65,6 +67,9 @@ std::string NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permi
     return ipc::refused_field(carrier, way) + ", which no setting names";
   if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
   if (envelope.tenant.size() > mail::kMaxTenant) return "a tenant whose name is too long";
+  if (envelope.priority < mail::kLeastPriority || envelope.priority > mail::kMostPriority)
+    return "a priority that is none";
+  if (envelope.release_request.size() > mail::kMaxReleaseRequest) return "a time of release that is too long";
   // A program that could name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
                    [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))

@@ -23,7 +23,7 @@ std::uint8_t notices_due(const ManagerOptions& options, const Active& m, std::ui
 /// Its sender is to get a notice that it waits.
 bool late(const ManagerOptions& options, const Active& m, WallTime now) {
   return options.delay_warning > seconds(0) && !m.parked && !m.remaining.empty() && !m.envelope().sender.empty() &&
-         now - m.envelope().arrival >= options.delay_warning;
+         now - m.envelope().due_from() >= options.delay_warning;
 }
 
 }  // namespace

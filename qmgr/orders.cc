@@ -60,8 +60,8 @@ std::string_view said_of(Active::Order order) {
 }
 }  // namespace
 
-void Orders::give(const queue_log::Listed& where, Verb verb, Done done, std::string by) {
-  Order(*this, where, verb, std::move(done), std::move(by)).give();
+void Orders::give(const queue_log::Listed& where, Verb verb, Done done, std::string by, bool named) {
+  Order(*this, where, verb, std::move(done), std::move(by), named).give();
 }
 
 bool Orders::run_waiting() {
@@ -193,9 +193,18 @@ void Orders::Order::rewrite(queue_log::Stored stored) {
 void Orders::Order::flush(queue_log::Stored stored) {
   // Tried now, whatever its retry time is; but what is on hold stays there.
   if (held()) return done_(Outcome::ok);
+  const WallTime now = orders_->around_.now();
+  const bool early = release_of(stored) > now;
+  if (early && !named_) return done_(Outcome::ok);
   if (auto started = orders_->around_.log.work().start(stored); !started) return refused(started.error());
   auto m = orders_->admission_.read(std::move(stored));
   if (!m) return done_(Outcome::failed);
+  if (early) {  // what is late by its arrival is not: its time begins now
+    mail::Envelope envelope = m->take_envelope();
+    envelope.release = now;
+    m->set_envelope(std::move(envelope));
+    say(m->id(), "released before its time", by_);
+  }
   orders_->around_.scheduler.override_deferral(orders_->admission_.admit(std::move(m)).number);
   done_(Outcome::ok);
 }

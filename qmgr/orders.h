@@ -38,7 +38,8 @@ class Orders {
   /// set, waits for room there: the caller bounds how many it gives before the first are done.
   using Done = std::function<void(ipc::queue::Outcome)>;
   /// by: the user who gave the order, for events.
-  void give(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, std::string by = {});
+  /// named: the message, and not a set that it is of. Then a flush sends one whose time has not come.
+  void give(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, std::string by = {}, bool named = false);
 
   /// The end of the round of a message with an order.
   void carry_out(Active& m);
@@ -67,8 +68,13 @@ class Orders {
   /// One order, until it is durable or has failed. It is copied to where it waits.
   class Order {
    public:
-    Order(Orders& orders, queue_log::Listed where, ipc::queue::Verb verb, Done done, std::string by)
-        : orders_(&orders), where_(std::move(where)), verb_(verb), done_(std::move(done)), by_(std::move(by)) {}
+    Order(Orders& orders, queue_log::Listed where, ipc::queue::Verb verb, Done done, std::string by, bool named)
+        : orders_(&orders),
+          where_(std::move(where)),
+          verb_(verb),
+          done_(std::move(done)),
+          by_(std::move(by)),
+          named_(named) {}
     /// Carries it out as far as it can be now.
     void give();
 
@@ -92,6 +98,7 @@ class Orders {
     ipc::queue::Verb verb_;
     Done done_;
     std::string by_;
+    bool named_;
     /// Commits that a message on its way between two logs is waited for: each of those in hand when it set out ends
     /// before the one that takes it there.
     int moving_ = 2 * queue_log::QueueLog::kBatchesAtOnce;

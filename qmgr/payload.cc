@@ -37,10 +37,15 @@ struct EnvelopeLayout5 : mail::Envelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
              message_id, discharges, transport, filter, hold, purpose, verp)
 };
-/// That of layout 6, which has all.
+/// The envelope that layout 6 has.
 struct EnvelopeLayout6 : mail::Envelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
              message_id, discharges, transport, filter, hold, purpose, verp, tenant)
+};
+/// That of layout 7, which has all.
+struct EnvelopeLayout7 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
+             message_id, discharges, transport, filter, hold, purpose, verp, tenant, priority, release, release_request)
 };
 /// To write it as one of these, without a copy.
 template <std::uint8_t layout>
@@ -52,6 +57,7 @@ struct As {
             e.client, e.body, e.message_id, e.discharges, e.transport, e.filter, e.hold, e.purpose);
     if constexpr (layout >= kLayoutVerp) visitor(e.verp);
     if constexpr (layout >= kLayoutTenant) visitor(e.tenant);
+    if constexpr (layout >= kLayoutUrgency) visitor(e.priority, e.release, e.release_request);
   }
 };
 template <class Envelope>
@@ -98,6 +104,8 @@ void shorten(mail::DeliveryStatus& status, std::size_t words) {
 }
 
 std::uint8_t layout_of(const mail::Envelope& envelope) {
+  if (envelope.priority != 0 || envelope.release != WallTime{} || !envelope.release_request.empty())
+    return kLayoutUrgency;
   if (!envelope.tenant.empty()) return kLayoutTenant;
   return envelope.verp.empty() ? PayloadLayout{}.layout : kLayoutVerp;
 }
@@ -110,6 +118,8 @@ void write_payload(std::string& out, const mail::Envelope& envelope, const std::
     encoder(PayloadLayout{.layout = layout}, as, notes, forced_expire, spool_file, spool_offset, inline_body, deaths);
   };
   switch (layout_of(envelope)) {
+    case kLayoutUrgency:
+      return write(As<kLayoutUrgency>{envelope});
     case kLayoutTenant:
       return write(As<kLayoutTenant>{envelope});
     case kLayoutVerp:
@@ -122,6 +132,8 @@ void write_payload(std::string& out, const mail::Envelope& envelope, const std::
 std::optional<StoredPayload> read_payload(std::string_view payload) {
   const std::string mark = encode(PayloadLayout{});
   if (payload.starts_with(mark)) return read_as<EnvelopeLayout4>(payload.substr(mark.size()));
+  if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutUrgency})))
+    return read_as<EnvelopeLayout7>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutTenant})))
     return read_as<EnvelopeLayout6>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutVerp})))

@@ -117,7 +117,8 @@ std::string QueueServer::Session::by(const Act& m) const {
   return right.all && !m.by.empty() ? printable(m.by, kMaxBy) : fmt::format("uid {}", uid);
 }
 
-void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_ptr<Run>& run, std::string by) {
+void QueueServer::give(const queue_log::Listed& l, const Act& m, const std::shared_ptr<Run>& run, std::string by) {
+  const Verb verb = m.verb;
   const bool active = manager_.find(l.queue_id) != nullptr;
   const std::size_t bytes = writes_anew(verb) ? l.stored : 0;
   ++(active ? run->active : run->window);
@@ -138,7 +139,7 @@ void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_
     }
     run->moved.set();
   };
-  manager_.event()->orders.give(l, verb, done, std::move(by));
+  manager_.event()->orders.give(l, verb, done, std::move(by), !m.queue_ids.empty());
 }
 
 /// false: the tool is gone.
@@ -225,7 +226,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
         there = co_await report_progress(s, m.request, *run);
       }
       if (!there) break;
-      give(l, m.verb, run, s.by(m));
+      give(l, m, run, s.by(m));
     }
     // What this pass ordered is remembered before the next one begins.
     while (there && scan->second_pass() && !second && run->window > 0) {

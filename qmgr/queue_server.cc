@@ -76,6 +76,8 @@ Entry to_entry(const Active& m, Place place) {
   e.sender = m.envelope().sender;
   e.forced_expire = m.forced_expire;
   e.tenant = m.envelope().tenant;
+  e.priority = m.envelope().priority;
+  e.release = m.envelope().release;
   e.attempt = m.attempt();
   return e;
 }
@@ -276,6 +278,7 @@ async::Task<QueueServer::Seen> QueueServer::list_one(Session& s, const List& m, 
     e = to_entry(*message, place_of(l));
     e.next_try = l.due;
     if (e.place == Place::deferred) e.share_waits = manager_.share_waits(e.tenant);
+    if (e.place == Place::deferred && e.tenant.empty()) e.share_waits = manager_.urgency_waits(*message);
   }
   e.request = m.request;
   ++count;

@@ -123,7 +123,7 @@ class QueueServer {
   /// Whether the order is for this message. Reads its envelope if it must.
   bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l, WallTime began,
              const Run& run);
-  void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run, std::string by);
+  void give(const queue_log::Listed& l, const ipc::queue::Act& m, const std::shared_ptr<Run>& run, std::string by);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
   /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
   async::Task<bool> settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan);

@@ -84,7 +84,7 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
   notify.kind = kind;
-  if (kind == ipc::bounce::Kind::delay) notify.will_retry_until = m.envelope().arrival + around_.options.lifetime;
+  if (kind == ipc::bounce::Kind::delay) notify.will_retry_until = m.envelope().due_from() + around_.options.lifetime;
   notify.permit = around_.options.new_permit();
   Asked asked{m.number, notify.permit, notify.kind, {}};
   const bool each = around_.options.verp_bounces && kind == ipc::bounce::Kind::failure && !m.envelope().verp.empty();

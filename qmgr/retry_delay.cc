@@ -10,7 +10,7 @@ namespace pen::qmgr {
 
 seconds retry_delay(const ManagerOptions& options, const Active& m, WallTime now) {
   // The interval grows with the message's age, as in Postfix: each try comes after about twice the time of the last.
-  const auto age = std::chrono::duration_cast<seconds>(now - m.envelope().arrival);
+  const auto age = std::chrono::duration_cast<seconds>(now - m.envelope().due_from());
   const auto most = std::max(options.backoff_min, options.backoff_max);  // as Postfix, if they cross
   const auto usual = std::clamp(age, options.backoff_min, most);
   // A peer that says when to come back is believed, within the bounds: later than usual if every recipient got such a

@@ -143,7 +143,7 @@ void tell_expired(const Active& m, std::string_view how) {
 bool Rounds::expire(Active& m) {
   if (m.remaining.empty()) return false;
   const auto lifetime = m.envelope().sender.empty() ? around_.options.bounce_lifetime : around_.options.lifetime;
-  if (!m.forced_expire && around_.now() - m.envelope().arrival < lifetime) return false;
+  if (!m.forced_expire && around_.now() - m.envelope().due_from() < lifetime) return false;
   const std::string_view how = m.forced_expire ? "force-expired" : "expired";
   if (!m.expiring) {
     m.expiring = true;

@@ -14,7 +14,16 @@ double seconds_of(SteadyTime::duration d) { return std::chrono::duration<double>
 bool TenantShares::full(std::string_view tenant) const {
   if (limit_ == 0) return false;
   const auto known = shares_.find(std::string(tenant));
-  return known != shares_.end() && known->second.active >= limit_;
+  return known == shares_.end() ? total_limit_ != 0 && total_ >= total_limit_ : full(tenant, known->second);
+}
+
+std::size_t TenantShares::limit_of(std::string_view tenant) const {
+  const auto own = own_.find(tenant);
+  return own == own_.end() ? limit_ : own->second;
+}
+
+bool TenantShares::full(std::string_view tenant, const Share& share) const {
+  return share.active >= limit_of(tenant) || (total_limit_ != 0 && total_ >= total_limit_);
 }
 
 std::size_t TenantShares::waiting(const std::string& tenant) const {
@@ -23,7 +32,9 @@ std::size_t TenantShares::waiting(const std::string& tenant) const {
 }
 
 void TenantShares::enter(const std::string& tenant) {
-  if (limit_ != 0) ++shares_[tenant].active;
+  if (limit_ == 0) return;
+  ++shares_[tenant].active;
+  ++total_;
 }
 
 void TenantShares::leave(const std::string& tenant, SteadyTime now) {
@@ -31,6 +42,7 @@ void TenantShares::leave(const std::string& tenant, SteadyTime now) {
   Share& share = shares_.at(tenant);
   PEN_CHECK(share.active > 0, "more messages of a tenant leave than came");
   --share.active;
+  --total_;
   if (share.left++ == 0 && share.since == SteadyTime{}) share.since = now;
   if (const auto passed = now - share.since; passed >= kMeasured) {
     const double lately = static_cast<double>(share.left) / seconds_of(passed);
@@ -40,20 +52,23 @@ void TenantShares::leave(const std::string& tenant, SteadyTime now) {
   }
   look(tenant, share);
   forget_if_empty(tenant);
+  // What one leaves of what all may have together is anybody's.
+  if (total_limit_ != 0)
+    for (auto& [name, other] : shares_) look(name, other);
 }
 
-double TenantShares::rate_of(const Share& share, SteadyTime now) const {
+double TenantShares::rate_of(std::string_view tenant, const Share& share, SteadyTime now) const {
   double rate = share.rate;
   // Nothing may have left for long: what it was before says nothing then.
   if (const auto passed = now - share.since; rate > 0 && passed >= kMeasured)
     rate = std::min(rate, static_cast<double>(share.left + 1) / seconds_of(passed));
   // A tenant that was never measured, or stands still, gets through its share within the longest time.
-  return std::max(rate, static_cast<double>(limit_) / static_cast<double>(std::max(longest_.count(), 1L)));
+  return std::max(rate, static_cast<double>(limit_of(tenant)) / static_cast<double>(std::max(longest_.count(), 1L)));
 }
 
 seconds TenantShares::park_for(const std::string& tenant, SteadyTime now) {
   Share& share = shares_[tenant];
-  const double rate = rate_of(share, now);
+  const double rate = rate_of(tenant, share, now);
   if (share.reckoned != SteadyTime{})
     share.ahead = std::max(0.0, share.ahead - rate * seconds_of(now - share.reckoned));
   share.reckoned = now;
@@ -72,7 +87,7 @@ void TenantShares::parked(const std::string& tenant, queue_log::Place place) {
 }
 
 void TenantShares::look(const std::string& tenant, Share& share) {
-  if (share.ready || share.waiting.empty() || share.active >= limit_) return;
+  if (share.ready || share.waiting.empty() || full(tenant, share)) return;
   share.ready = true;
   ready_.push_back(tenant);
 }
@@ -83,7 +98,7 @@ std::optional<TenantShares::Waiting> TenantShares::take() {
     ready_.pop_front();
     Share& share = shares_.at(tenant);
     share.ready = false;
-    if (share.waiting.empty() || share.active >= limit_) continue;
+    if (share.waiting.empty() || full(tenant, share)) continue;
     Waiting next{tenant, share.waiting.front()};
     share.waiting.pop_front();
     --places_;

@@ -1,6 +1,6 @@
 #pragma once
 /// What each tenant has of the active set (tenant_active_share), and how much of its mail waits on the disk for a
-/// place in it.
+/// place in it. The same for mail that is less urgent than other mail (active_set.h), by the names of its classes.
 ///
 /// Use:     if (full(tenant)) the message is parked: park_for() says which retry log, parked() where it is; else
 ///          enter() … leave(). take() names one of a tenant that has room again: it is begun where it is, whatever the
@@ -13,6 +13,7 @@
 /// Thread:  the loop's.
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,10 @@ class TenantShares {
   /// limit: messages of one tenant in the active set; 0: any number, and nothing is counted. longest: what nobody is
   /// parked for longer than.
   TenantShares(std::size_t limit, seconds longest) : limit_(limit), longest_(longest) {}
+  /// For shares of several sizes. own: limits of some, in place of `limit`. total: of all together; 0: any number.
+  using Limits = std::map<std::string, std::size_t, std::less<>>;
+  TenantShares(std::size_t limit, seconds longest, Limits own, std::size_t total)
+      : limit_(limit), longest_(longest), own_(std::move(own)), total_limit_(total) {}
 
   bool full(std::string_view tenant) const;
   void enter(const std::string& tenant);
@@ -66,12 +71,17 @@ class TenantShares {
     double ahead = 0;
     SteadyTime reckoned{};
   };
-  double rate_of(const Share& share, SteadyTime now) const;
+  std::size_t limit_of(std::string_view tenant) const;
+  bool full(std::string_view tenant, const Share& share) const;
+  double rate_of(std::string_view tenant, const Share& share, SteadyTime now) const;
   void look(const std::string& tenant, Share& share);
   void forget_if_empty(const std::string& tenant);
 
   const std::size_t limit_;
   const seconds longest_;
+  const Limits own_;
+  const std::size_t total_limit_ = 0;
+  std::size_t total_ = 0;  // active, of all
   std::unordered_map<std::string, Share> shares_;
   std::deque<std::string> ready_;  // tenants that may have room and something that waits, in turn
   std::size_t places_ = 0;

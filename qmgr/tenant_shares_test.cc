@@ -28,6 +28,27 @@ BOOST_AUTO_TEST_CASE(a_tenant_is_full_at_its_share_and_others_are_not) {
   BOOST_TEST(!none.full("acme"));
 }
 
+BOOST_AUTO_TEST_CASE(a_share_of_its_own_and_one_of_all_together) {
+  TenantShares shares(10, seconds(4000), {{"bulk", 2}}, 3);
+  shares.enter("bulk");
+  shares.enter("bulk");
+  BOOST_TEST(shares.full("bulk"));
+  BOOST_TEST(!shares.full("normal"));
+  shares.enter("normal");
+  BOOST_TEST(shares.full("normal"));  // all together have three
+  shares.parked("normal", place(1));
+  shares.parked("bulk", place(2));
+  BOOST_TEST(!shares.any_ready());
+  shares.leave("bulk", at(0));  // room for either
+  BOOST_TEST(shares.any_ready());
+  const auto first = shares.take();
+  BOOST_REQUIRE(first);
+  shares.enter(first->tenant);
+  BOOST_TEST(!shares.take());
+  shares.leave("normal", at(1));
+  BOOST_REQUIRE(shares.take());
+}
+
 BOOST_AUTO_TEST_CASE(what_waits_is_named_in_order_when_there_is_room_and_tenants_take_turns) {
   TenantShares shares(1, seconds(4000));
   for (const char* tenant : {"a", "b"}) {

@@ -89,6 +89,7 @@ struct Reading {
   intake::Settings intake;
   std::shared_ptr<const milter::Settings> milters;
   std::shared_ptr<const tenant::Identity> tenants;
+  std::shared_ptr<const tenant::Priorities> priorities;
 };
 
 Result<Reading> read(Context& context) {
@@ -101,6 +102,7 @@ Result<Reading> read(Context& context) {
   PEN_TRY_ASSIGN(out.intake, intake_settings(s, out.keys));
   PEN_TRY_ASSIGN(out.milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
   PEN_TRY_ASSIGN(out.tenants, tenant::Identity::open(s));
+  PEN_TRY_ASSIGN(out.priorities, tenant::Priorities::open(s));
   return out;
 }
 
@@ -115,6 +117,8 @@ Result<service::Hooks> start(Context& context) {
   intake::tell(reading.intake, *reading.resolve, kLogs);
   if (reading.tenants)
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
+  if (reading.priorities)
+    for (const auto& problem : reading.priorities->problems()) log::warning("{}", map::advice(problem));
   auto program = std::make_shared<Program>(context, reading.dns, std::move(reading.intake), std::move(reading.resolve));
   if (!reading.milters->other.empty())
     program->filters = std::make_unique<milter::OtherFilters>(context.loop(), std::move(reading.dns), reading.milters,
@@ -132,7 +136,8 @@ Result<service::Hooks> start(Context& context) {
                                    return resolve::peer_name(program->resolver, std::move(address), until);
                                  },
                              .filters = program->filters.get(),
-                             .tenants = std::move(reading.tenants)});
+                             .tenants = std::move(reading.tenants),
+                             .priorities = std::move(reading.priorities)});
   program->own.queue.start();
   context.loop().spawn("begin", begin(program, &context, reading.keys));
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.

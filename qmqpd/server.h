@@ -21,6 +21,7 @@
 #include "lib/milter/other_filters.h"
 #include "lib/resolve/peer_name.h"
 #include "lib/tenant/identity.h"
+#include "lib/tenant/priority.h"
 #include "qmqpd/frame.h"
 
 namespace pen::qmqpd {
@@ -35,8 +36,9 @@ class Server {
     milliseconds timeout{seconds(300)}, error_delay{seconds(1)};
     bool show_port = false;
     std::function<async::Task<resolve::PeerName>(std::string address, async::Until until)> find_name;
-    milter::OtherFilters* filters = nullptr;               // non_smtpd_milters; nullptr: none
-    std::shared_ptr<const tenant::Identity> tenants = {};  // nullptr: there are none
+    milter::OtherFilters* filters = nullptr;                    // non_smtpd_milters; nullptr: none
+    std::shared_ptr<const tenant::Identity> tenants = {};       // nullptr: there are none
+    std::shared_ptr<const tenant::Priorities> priorities = {};  // the same
   };
   Server(async::Loop& loop, intake::Intake& intake, Options options)
       : loop_(loop), intake_(intake), options_(std::move(options)), scans_(loop, kScans) {}

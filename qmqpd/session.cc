@@ -184,6 +184,12 @@ async::Task<intake::Commit> Session::build_body() {
     names_tenant_ = *may;
     message_->take_field(tenants->field());
   }
+  if (const auto& priorities = server_.options_.priorities) {
+    const auto may = co_await intake.tables.ask([&] { return priorities->may_say(client_.name, client_.address); });
+    if (!may) co_return intake::Commit{Outcome::lookup_failed, may.error().message()};
+    says_priority_ = *may;
+    if (!priorities->field().empty()) message_->take_field(priorities->field());
+  }
   intake::Body& body = message_->open_body(staged ? staged->left() : held_.size());
   mail::BdatScanner scanner({.replace_bare_cr = intake.settings.replace_bare_cr});
   intake::ContentTurn turn(server_.loop_, server_.scans_, body.content());
@@ -228,6 +234,11 @@ async::Task<intake::Commit> Session::judge_and_commit() {
     if (!tenant) co_return intake::Commit{Outcome::lookup_failed, tenant.error().message()};
     message_->envelope().tenant = *std::move(tenant);
   }
+  if (server_.options_.priorities) {
+    const auto priority = co_await priority_of();
+    if (!priority) co_return intake::Commit{Outcome::lookup_failed, priority.error().message()};
+    message_->envelope().priority = *priority;
+  }
   co_return co_await message_->commit({.deadline = server_.loop_.now() + server_.intake_.settings.enqueue_timeout});
 }
 
@@ -235,9 +246,24 @@ async::Task<Result<std::string>> Session::tenant_of() {
   tenant::Clues clues;
   if (const auto& sender = message_->envelope().sender; !sender.empty())
     clues.sender = server_.intake_.resolve->rewrite(sender);
-  if (names_tenant_) clues.header = message_->taken_field();
+  if (names_tenant_) clues.header = message_->taken_field(server_.options_.tenants->field());
   co_return co_await server_.intake_.tables.ask(
       [tenants = server_.options_.tenants, clues = std::move(clues)] { return tenants->of(clues); });
+}
+
+async::Task<Result<std::int8_t>> Session::priority_of() {
+  const auto& priorities = server_.options_.priorities;
+  tenant::PriorityClues clues{.tenant = message_->envelope().tenant, .trusted = says_priority_};
+  if (const auto& sender = message_->envelope().sender; !sender.empty())
+    clues.sender = server_.intake_.resolve->rewrite(sender);
+  if (!priorities->field().empty()) clues.header = message_->taken_field(priorities->field());
+  auto found =
+      co_await server_.intake_.tables.ask([priorities, clues = std::move(clues)] { return priorities->of(clues); });
+  if (!found) co_return std::unexpected(std::move(found).error());
+  if (found->wanted > found->priority)
+    log::info("{}: {}: {} becomes {}: the client is none of message_priority_clients", queue_id_, priorities->field(),
+              found->wanted, found->priority);
+  co_return found->priority;
 }
 
 Session::Reply Session::reply_to(const intake::Commit& commit) const {

@@ -39,6 +39,7 @@ class Session {
   async::Task<intake::Commit> judge_and_commit();
   async::Task<Reply> finish();
   async::Task<Result<std::string>> tenant_of();
+  async::Task<Result<std::int8_t>> priority_of();
   Reply reply_to(const intake::Commit& commit) const;
   async::Task<void> say(Reply reply);
   /// The session ends without a reply; `error` is that of the stream.
@@ -56,8 +57,9 @@ class Session {
   std::string shown_;     // name[address] for the log
   SteadyTime end_;        // of the session
   bool admitted_ = false;
-  bool whole_ = false;         // the request has come to its end
-  bool names_tenant_ = false;  // its field counts
+  bool whole_ = false;          // the request has come to its end
+  bool names_tenant_ = false;   // its field counts
+  bool says_priority_ = false;  // what the client says of how urgent its mail is counts
 
   std::string queue_id_ = "NOQUEUE";
   std::unique_ptr<intake::Message> message_;

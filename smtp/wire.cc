@@ -25,7 +25,8 @@ void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& 
                      .smtputf8 = utf8,
                      .envid = job.envid,
                      .ret = job.ret,
-                     .requiretls = job.requiretls == mail::RequireTls::yes},
+                     .requiretls = job.requiretls == mail::RequireTls::yes,
+                     .priority = job.priority},
                     offers);
 }
 

@@ -143,6 +143,8 @@ class Session {
   std::optional<Response> mail_refused(const mail::MailCommand& mail);
   /// What checks the origin of a message; nullptr: nothing does. Errors: of the table of clients that are exempt.
   [[gnu::noinline]] async::Task<Result<std::shared_ptr<Authentication>>> authentication(std::string sender);
+  /// Whether what the client says of how urgent its mail is counts. With priorities only.
+  [[gnu::noinline]] async::Task<Result<bool>> may_say_priority();
   /// The client is in local_header_rewrite_clients.
   [[gnu::noinline]] async::Task<bool> completes_header();
   /// The client is this service's own connection to its filter.

@@ -46,7 +46,19 @@ mail::CommandOptions Session::offered_parameters() const {
           .odd_domains = odd_domains(),
           .utf8_unasked = !settings().strict_smtputf8,
           .verp = standing_.may_verp && offered(keyword::kVerp) ? std::string_view(settings().default_verp_delimiters)
-                                                                : std::string_view()};
+                                                                : std::string_view(),
+          .mt_priority = policy_->priorities && policy_->priorities->takes_parameter() && offered(keyword::kMtPriority),
+          .future_release = offered(keyword::kFutureRelease)
+                                ? std::chrono::ceil<seconds>(settings().future_release_limit)
+                                : seconds(0),
+          .now = server_.loop.clock().wall_now()};
+}
+
+async::Task<Result<bool>> Session::may_say_priority() {
+  if (client_.login && settings().message_priority_logins) co_return true;
+  co_return co_await server_.intake.tables.ask([priorities = policy_->priorities, &peer = client_.peer] {
+    return priorities->may_say(peer.name, peer.address);
+  });
 }
 
 std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
@@ -117,6 +129,22 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
     }
     checked = *std::move(made);
   }
+  bool says_priority = false;
+  std::string granted = "250 2.1.0 Ok";
+  if (policy_->priorities) {
+    const auto may = co_await may_say_priority();
+    if (!may) {
+      log::warning("{}", may.error().message());
+      co_return co_await refuse("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
+    }
+    says_priority = *may;
+    if (mail->priority > 0 && !says_priority) {
+      log::info("{}: MT-PRIORITY={} becomes 0: the client is none of message_priority_clients", client_.peer.shown(),
+                mail->priority);
+      granted = "250 2.3.6 0 is the priority of this message";  // RFC 6710
+      mail->priority = 0;
+    }
+  }
   const std::uint64_t number = ++server_.transactions;
   intake::Effects effects;
   if (!s.smtpd_delay_reject) {
@@ -133,13 +161,14 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   transaction_ = std::make_unique<Transaction>(server_, *policy_, client_, options, *std::move(mail),
                                                std::move(effects), local, number);
   transaction_->check_with(std::move(checked));
+  transaction_->may_say_priority(says_priority);
   if (filters_)
     if (auto no = co_await transaction_->ask_filters(*filters_, line.args)) {
       reset_transaction();
       co_return co_await answer(*std::move(no));
     }
   if (screened_) screened_->saw_mail = true;
-  reply("250 2.1.0 Ok");
+  reply(granted);
   co_return Flow::go_on;
 }
 

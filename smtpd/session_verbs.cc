@@ -248,6 +248,12 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");
   add(keyword::kSmtpUtf8, "SMTPUTF8");
+  if (policy_->priorities && policy_->priorities->takes_parameter()) add(keyword::kMtPriority, "MT-PRIORITY");
+  if (s.future_release_limit > milliseconds(0)) {
+    const auto longest = std::chrono::ceil<seconds>(s.future_release_limit);
+    const auto latest = std::chrono::floor<seconds>(server_.loop.clock().wall_now()) + longest;
+    add(keyword::kFutureRelease, fmt::format("FUTURERELEASE {} {}", longest.count(), mail::date_time(latest)));
+  }
   add(keyword::kLimits, fmt::format("LIMITS RCPTMAX={}", s.smtpd_recipient_limit));
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';

@@ -26,6 +26,7 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
       number_(number),
       announced_(mail.size) {
   message_.effects() = std::move(effects);
+  if (mail.priority_given) priority_given_ = mail.priority;
   mail::Envelope& e = message_.envelope();
   // the announced size, until the content has come
   e.body.size = mail.size.value_or(0);

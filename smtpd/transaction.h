@@ -41,6 +41,9 @@ class Transaction {
   /// What checks the message's origin. Before the first RCPT.
   void check_with(std::shared_ptr<Authentication> authentication) { authentication_ = std::move(authentication); }
 
+  /// What the client says of how urgent the message is counts. Before the content.
+  void may_say_priority(bool yes) { says_priority_ = yes; }
+
   /// The subject of the restriction lists.
   Subject subject();
   /// Empty: none yet.
@@ -116,10 +119,13 @@ class Transaction {
   Response not_queued(const intake::Commit& commit);
 
   // transaction_tenant.cc: each returns nullopt if there is no refusal.
-  /// Before the content: whether the client may name the tenant in a field, which is taken out.
-  [[gnu::noinline]] async::Task<std::optional<Response>> take_tenant_field();
+  /// Before the content: whether the client may name the tenant in a field, which is taken out. So is that of the
+  /// priority.
+  [[gnu::noinline]] async::Task<std::optional<Response>> take_fields();
   /// After it, and after filters.
   [[gnu::noinline]] async::Task<std::optional<Response>> find_tenant();
+  /// After that: how urgent it is.
+  [[gnu::noinline]] async::Task<std::optional<Response>> find_priority();
   /// list_unsubscribe_check_maps, for the content as it will be queued.
   [[gnu::noinline]] async::Task<std::optional<Response>> check_unsubscribe();
 
@@ -153,6 +159,8 @@ class Transaction {
   bool complete_ = false;  // the content has come
   bool signs_ = false;     // its mail is signed here
   bool tenant_field_counts_ = false;
+  std::optional<std::int8_t> priority_given_;  // MT-PRIORITY, as far as it counts
+  bool says_priority_ = false;
   bool tells_greylisting_ = false;             // the header has the field that does
   std::optional<std::uint64_t> announced_;     // SIZE
   std::size_t too_many_ = 0;                   // RCPT commands beyond the recipient limit

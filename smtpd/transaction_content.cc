@@ -47,7 +47,7 @@ async::Task<std::optional<Response>> Transaction::start_content(const char* verb
   if (filters_)
     if (auto no = co_await filters_->data()) co_return no;
   if (auto no = decide_signing()) co_return no;
-  if (auto no = co_await take_tenant_field()) co_return no;
+  if (auto no = co_await take_fields()) co_return no;
   // The content is on its way to the filter before it is known whether a field claims to be ours, and the smtpd behind
   // the filter believes the filter. RFC 8601 section 5 lets a border drop them all.
   if (authentication_ && proxied()) message_.drop_field("Authentication-Results");
@@ -162,6 +162,8 @@ async::Task<Response> Transaction::check_and_commit() {
     if (auto no = co_await filter_content()) co_return *std::move(no);
   if (policy_.tenants)
     if (auto no = co_await find_tenant()) co_return *std::move(no);
+  if (policy_.priorities)
+    if (auto no = co_await find_priority()) co_return *std::move(no);
   if (message_.effects().discard) co_return co_await commit();
   if (policy_.unsubscribe)
     if (auto no = co_await check_unsubscribe()) co_return *std::move(no);

@@ -1,4 +1,4 @@
-/// The tenant of a message, and whether one click unsubscribes from it where that is demanded.
+/// The tenant of a message, how urgent it is, and whether one click unsubscribes from it where that is demanded.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,9 @@ Response unreadable(const std::string& queue_id, const Error& error) {
 }
 }  // namespace
 
-async::Task<std::optional<Response>> Transaction::take_tenant_field() {
+async::Task<std::optional<Response>> Transaction::take_fields() {
+  if (const auto& priorities = policy_.priorities; priorities && !priorities->field().empty())
+    if (!(proxied() && says_priority_)) message_.take_field(priorities->field());
   const auto& tenants = policy_.tenants;
   if (!tenants || tenants->field().empty()) co_return std::nullopt;
   auto may = co_await server_.intake.tables.ask(
@@ -41,11 +43,27 @@ async::Task<std::optional<Response>> Transaction::find_tenant() {
     clues.login = client_.login->username;
   mail::Envelope& envelope = message_.envelope();
   if (!envelope.sender.empty()) clues.sender = policy_.resolve->rewrite(envelope.sender);
-  if (tenant_field_counts_) clues.header = message_.taken_field();
+  if (tenant_field_counts_) clues.header = message_.taken_field(policy_.tenants->field());
   auto name = co_await server_.intake.tables.ask(
       [tenants = policy_.tenants, clues = std::move(clues)] { return tenants->of(clues); });
   if (!name) co_return unreadable(message_.queue_id(), name.error());
   envelope.tenant = *std::move(name);
+  co_return std::nullopt;
+}
+
+async::Task<std::optional<Response>> Transaction::find_priority() {
+  mail::Envelope& envelope = message_.envelope();
+  const auto& priorities = policy_.priorities;
+  tenant::PriorityClues clues{.given = priority_given_, .tenant = envelope.tenant, .trusted = says_priority_};
+  if (!priorities->field().empty()) clues.header = message_.taken_field(priorities->field());
+  if (!envelope.sender.empty()) clues.sender = policy_.resolve->rewrite(envelope.sender);
+  auto found =
+      co_await server_.intake.tables.ask([priorities, clues = std::move(clues)] { return priorities->of(clues); });
+  if (!found) co_return unreadable(message_.queue_id(), found.error());
+  if (found->wanted > found->priority)
+    log::info("{}: {}: {} becomes {}: {} is none of message_priority_clients", message_.queue_id(), priorities->field(),
+              found->wanted, found->priority, client_.peer.shown());
+  envelope.priority = found->priority;
   co_return std::nullopt;
 }
 

@@ -67,6 +67,8 @@ void print_envelope(LineOutput& out, const MessageSource& source) {
     line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
   line("verp", e.verp);
   line("tenant", e.tenant);
+  if (e.priority != 0) line("priority", std::to_string(e.priority));
+  if (e.release != WallTime{}) line("release_time", rfc5322_date(e.release));
   line("transport", e.transport);
   line("filter", e.filter);
   line("full_name", source.full_name);
@@ -115,6 +117,9 @@ std::string json_envelope(const MessageSource& source) {
     text(j, "purpose", word_of(e.purpose, {"", "traced", "probe"}));
     text(j, "verp", e.verp);
     text(j, "tenant", e.tenant);
+    if (e.priority != 0) j["priority"] = e.priority;
+    if (e.release != WallTime{}) j["release_time"] = unix_seconds(e.release);
+    text(j, "release_request", e.release_request);
     if (e.smtputf8) j["smtputf8"] = true;
     if (source.gateway) j["gateway"] = true;
     text(j, "transport", e.transport);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,15 @@ std::string mailq_line(const Entry& e) {
 std::string mailq_entry(const Entry& e) {
   std::string out = mailq_line(e);
   if (!e.fault.empty()) out += fmt::format("{:>76}\n", "(" + readable(e.fault) + ")");
+  if (e.release != WallTime{} && e.place == Place::deferred &&
+      std::ranges::all_of(e.recipients, [](const auto& r) { return r.delay_reason.empty(); })) {
+    const std::time_t t = unix_seconds(e.release);
+    std::tm tm{};
+    ::localtime_r(&t, &tm);
+    char when[40];
+    std::strftime(when, sizeof when, "(not before %Y-%m-%d %H:%M:%S)", &tm);
+    out += fmt::format("{:>76}\n", when);
+  }
   // Recipients with the same reason stand together below it, in their order.
   const std::string* last = nullptr;
   const auto recipient = [&](const std::string& address, const std::string& why) {

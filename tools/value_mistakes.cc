@@ -26,10 +26,11 @@ using config::Severity;
 using Words = std::vector<std::string_view>;
 
 const Words kEnvelopeAndHeader = {"envelope_sender", "envelope_recipient", "header_sender", "header_recipient"};
-const Words kKeywords = {"pipelining", "size",    "vrfy",           "etrn",     "starttls",
-                         "auth",       "dsn",     "8bitmime",       "smtputf8", "enhancedstatuscodes",
-                         "chunking",   "xclient", "silent-discard", "xforward", "binarymime",
-                         "requiretls", "limits",  "help",           "verp"};
+const Words kKeywords = {"pipelining",   "size",    "vrfy",           "etrn",     "starttls",
+                         "auth",         "dsn",     "8bitmime",       "smtputf8", "enhancedstatuscodes",
+                         "chunking",     "xclient", "silent-discard", "xforward", "binarymime",
+                         "requiretls",   "limits",  "help",           "verp",     "mt-priority",
+                         "futurerelease"};
 const Words kLocks = {"flock", "fcntl", "dotlock"};
 const Words kFrom = {"alias", "forward", "include"};
 const Words kLookups = {"dns", "native"};

@@ -43,6 +43,7 @@ void tell_attempt(const Attempt& a) {
       .text(Field::sasl_username, a.message.client.sasl_username)
       .text(Field::client_address, a.message.client.address)
       .text(Field::tenant, a.message.tenant)
+      .text(Field::priority, a.message.priority == 0 ? std::string() : std::to_string(a.message.priority))
       .number(Field::attempt, a.number)
       .text(Field::session, a.session)
       .text(Field::tls_protocol, a.tls_protocol)

@@ -167,7 +167,7 @@ void ContentBuilder::decide(bool whole) {
     count_hops();
     if (kind == Line::field) count_field();
     if (kind == Line::field) dropping_ = dropped(line_);
-    if (!options_.take_field.empty() && taken(line_, kind == Line::field)) dropping_ = true;
+    if (!options_.take_fields.empty() && taken(line_, kind == Line::field)) dropping_ = true;
     if (dropping_) {
       decided_ = true;
       line_.clear();
@@ -197,17 +197,23 @@ bool ContentBuilder::dropped(std::string_view line) const {
 
 bool ContentBuilder::taken(std::string_view text, bool begins) {
   if (begins) {
-    const bool named = iequals(text.substr(0, mail::field_name_length(text)), options_.take_field);
-    taking_ = named && taken_.empty();
-    if (!named) return false;
+    taking_ = nullptr;
+    const auto name = text.substr(0, mail::field_name_length(text));
+    const auto which = std::ranges::find_if(options_.take_fields, [&](auto field) { return iequals(field, name); });
+    if (which == options_.take_fields.end()) return false;
+    taken_.resize(options_.take_fields.size());
+    std::string& into = taken_[static_cast<std::size_t>(which - options_.take_fields.begin())];
+    if (into.empty()) taking_ = &into;
   }
-  if (taking_) taken_ += text.substr(0, kMaxTaken - std::min(taken_.size(), kMaxTaken));
-  return begins || taking_;
+  if (taking_ != nullptr) *taking_ += text.substr(0, kMaxTaken - std::min(taking_->size(), kMaxTaken));
+  return begins || taking_ != nullptr;
 }
 
-std::string ContentBuilder::taken_field() const {
-  if (taken_.empty()) return {};
-  std::string value(taken_.substr(taken_.find(':') + 1));
+std::string ContentBuilder::taken_field(std::string_view name) const {
+  const auto which = std::ranges::find_if(options_.take_fields, [&](auto field) { return iequals(field, name); });
+  const auto index = static_cast<std::size_t>(which - options_.take_fields.begin());
+  if (index >= taken_.size() || taken_[index].empty()) return {};
+  std::string value(taken_[index].substr(taken_[index].find(':') + 1));
   std::erase(value, '\n');
   std::erase(value, '\r');
   return std::string(trim(value));

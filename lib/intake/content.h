@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/intake/checks.h"
 #include "lib/mail/header.h"
@@ -60,8 +61,8 @@ struct ContentOptions {
   bool mailbox_lines = false;
   /// Names of fields to leave out, in any case (message_drop_headers). The strings must outlive the builder.
   std::span<const std::string> drop_fields = {};
-  /// A field to leave out as well, whose value is kept: taken_field(). Must outlive the builder; empty: none.
-  std::string_view take_field = {};
+  /// Fields to leave out as well, whose values are kept: taken_field(). The names must outlive the builder.
+  std::vector<std::string_view> take_fields = {};
   Checks* checks = nullptr;        // must outlive the builder
   bool keep_refused = false;       // store what checks refuse: the sender gets it back
   HeaderMapping map_address = {};  // empty: addresses in the header stay unchanged
@@ -145,8 +146,8 @@ class ContentBuilder {
   /// "5.6.0 text" when the form of the message is refused, and for the log what is wrong; empty: it is not.
   const std::string& refusal() const { return refusal_; }
   const std::string& refused_text() const { return refused_text_; }
-  /// The value of the first field that ContentOptions::take_field names, unfolded and trimmed; at most kMaxTaken bytes.
-  std::string taken_field() const;
+  /// The value of the first field of this name, which ContentOptions::take_fields has, unfolded and trimmed; at most kMaxTaken bytes.
+  std::string taken_field(std::string_view name) const;
   static constexpr std::size_t kMaxTaken = 1000;
   const mail::HeaderSummary& summary() const { return header_.summary(); }
   /// Whether the header, our fields included, has valid UTF-8 beyond ASCII. Needs find_utf8; valid after finish(). Of
@@ -225,10 +226,10 @@ class ContentBuilder {
   bool in_body_ = false;
   bool ending_ = false;  // no more content will come
   bool first_line_ = true;
-  bool decided_ = false;   // a part of the present header line was passed on
-  bool dropping_ = false;  // the present header field is left out
-  bool taking_ = false;    // and is the one to be taken
-  std::string taken_;      // whole, with its name; empty: it has not come
+  bool decided_ = false;            // a part of the present header line was passed on
+  bool dropping_ = false;           // the present header field is left out
+  std::string* taking_ = nullptr;   // and is one to be taken: into this
+  std::vector<std::string> taken_;  // whole, with their names, as take_fields; empty: it has not come
   bool line_open_ = false;
 };
 

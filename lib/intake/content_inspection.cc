@@ -113,7 +113,7 @@ bool ContentBuilder::Inspection::message_field(std::string_view original, std::s
   // Hops count even if checks drop the field: a loop must end.
   const bool hop = iequals(name_of(original), "Received");
   if (hop || kept) scan(hop ? original : std::string_view(text));
-  if (!to_.options_.take_field.empty() && to_.taken(original, true)) return false;
+  if (!to_.options_.take_fields.empty() && to_.taken(original, true)) return false;
   if (!kept || to_.dropped(text)) return false;
   if (whole && to_.options_.map_address) map_addresses(text);
   return true;

@@ -241,7 +241,7 @@ Body& Message::open_body(std::uint64_t expected) {
   options.max_field = s.header_size_limit;
   drop_fields_.insert(drop_fields_.end(), s.drop_fields.begin(), s.drop_fields.end());
   options.drop_fields = drop_fields_;
-  options.take_field = take_field_;
+  options.take_fields = take_fields_;
   const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
   sign(*body_);
@@ -269,6 +269,7 @@ Body& Message::open_body(std::uint64_t expected) {
       .show_login = s.show_logins,
       .tls = trace_tls_,
       .submitted_by = submitted_by_,
+      .priority = envelope_.priority,
       .hide_client = hide_client_,
   }));
   bytes_in_front_ = content.pending().size();

@@ -174,11 +174,11 @@ class Message {
   void may_be_signed(bool yes) { may_be_signed_ = yes; }
   /// Leaves this field out of the content and keeps its value: taken_field(). Call this before open_body(); the name
   /// must outlive the message.
-  void take_field(std::string_view name) { take_field_ = name; }
+  void take_field(std::string_view name) { take_fields_.push_back(name); }
   /// Leaves all fields of that name out, as those of Settings::drop_fields. Call this before open_body().
   void drop_field(std::string name) { drop_fields_.push_back(std::move(name)); }
   /// After the last byte; "": there was none.
-  std::string taken_field() { return body_ ? body_->content().taken_field() : std::string(); }
+  std::string taken_field(std::string_view name) { return body_ ? body_->content().taken_field(name) : std::string(); }
   /// The message goes to a filter and not into the queue: it gets no queue id. Call this before the first recipient.
   void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size that the client announced; 0: none.
@@ -244,7 +244,7 @@ class Message {
   std::unique_ptr<Body> edited_;  // in place of body_, once a filter has changed the content
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
-  std::string_view take_field_;
+  std::vector<std::string_view> take_fields_;
   std::vector<std::string> drop_fields_;
   std::string trace_tls_, full_name_, submitted_by_, filter_refusal_, session_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false, hide_client_ = false;

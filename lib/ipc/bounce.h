@@ -33,7 +33,8 @@ struct Notify {
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
   std::uint64_t permit = 0;  // for Enqueue::permit: good for this report, as long as it has no answer
-  PEN_FIELDS(request, kind, envelope, recipients, will_retry_until, body_offset, inline_body, permit, envelope.tenant)
+  PEN_FIELDS(request, kind, envelope, recipients, will_retry_until, body_offset, inline_body, permit, envelope.tenant,
+             envelope.priority, envelope.release, envelope.release_request)
 };
 struct Notified {
   std::uint64_t request = 0;

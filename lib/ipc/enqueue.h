@@ -33,7 +33,8 @@ struct Enqueue {
   /// Of the bounce::Notify that asked for this message. Without it an envelope may discharge nothing.
   std::uint64_t permit = 0;
   std::string_view session = {};  // that it came in, for events alone; empty: none
-  PEN_FIELDS(request, envelope, lease, inline_body, permit, session, envelope.tenant)
+  PEN_FIELDS(request, envelope, lease, inline_body, permit, session, envelope.tenant, envelope.priority,
+             envelope.release, envelope.release_request)
 };
 
 // qmgr → receiver

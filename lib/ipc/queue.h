@@ -154,8 +154,10 @@ struct Entry {
   // Which try of the message is the next one, or the one under way, from 1 on (docs/events.md); 0: not said.
   std::uint32_t attempt = 0;
   std::uint64_t share_waits = 0;  // deferred: how many of its tenant's messages wait for a share of the active set
+  std::int8_t priority = 0;       // this and the next one: not of a brief one
+  WallTime release{};             // nothing is sent before; the epoch: it may be sent at once
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire, more, domains,
-             originals, bounced, fault, tenant, attempt, share_waits)
+             originals, bounced, fault, tenant, attempt, share_waits, priority, release)
 };
 struct Content {
   std::uint64_t request = 0;
@@ -164,7 +166,8 @@ struct Content {
   std::string_view inline_body;
   bool more = false;            // only recipients; the next Content holds more of them, the last one everything else
   Place place = Place::active;  // where the message is
-  PEN_FIELDS(request, envelope, body_offset, inline_body, more, place, envelope.tenant)
+  PEN_FIELDS(request, envelope, body_offset, inline_body, more, place, envelope.tenant, envelope.priority,
+             envelope.release, envelope.release_request)
 };
 /// Of an order or a listing, a few times a second.
 struct Progress {

@@ -41,11 +41,11 @@ constexpr std::uint16_t set_of(Fields... fields) {
 
 using enum EnvelopeField;
 constexpr std::array kCarriers = {
-    Carrier{"smtpd", set_of(filter, hold, verp, tenant)},
-    Carrier{"qmqpd", set_of(filter, hold, tenant)},
-    Carrier{"pickup", set_of(error_transport, filter, hold, traced, probe, verp, tenant)},
-    Carrier{"local", set_of(error_transport, transport, tenant)},
-    Carrier{"bounce", set_of(filter, hold, discharges, tenant)},
+    Carrier{"smtpd", set_of(filter, hold, verp, tenant, priority, release)},
+    Carrier{"qmqpd", set_of(filter, hold, tenant, priority)},
+    Carrier{"pickup", set_of(error_transport, filter, hold, traced, probe, verp, tenant, priority, release)},
+    Carrier{"local", set_of(error_transport, transport, tenant, priority)},
+    Carrier{"bounce", set_of(filter, hold, discharges, tenant, priority)},
     Carrier{"verify", set_of(verification)},
     Carrier{"tlsrpt", set_of()},
     Carrier{"dmarcrpt", set_of()},
@@ -116,6 +116,9 @@ std::string_view forbidden_field(const mail::Envelope& envelope, const Carrier& 
   if (!envelope.discharges.empty() && !carrier.may(discharges)) return name_of(discharges);
   if (!envelope.verp.empty() && !carrier.may(verp)) return name_of(verp);
   if (!envelope.tenant.empty() && !carrier.may(tenant)) return name_of(tenant);
+  if (envelope.priority != 0 && !carrier.may(priority)) return name_of(priority);
+  if ((envelope.release != WallTime{} || !envelope.release_request.empty()) && !carrier.may(release))
+    return name_of(release);
   return {};
 }
 
@@ -145,6 +148,10 @@ std::string_view name_of(EnvelopeField field) {
       return "verp";
     case tenant:
       return "tenant";
+    case priority:
+      return "priority";
+    case release:
+      return "release";
   }
   return "?";
 }

@@ -41,6 +41,8 @@ enum class EnvelopeField : std::uint16_t {
   discharges = 128,
   verp = 256,
   tenant = 512,
+  priority = 1024,
+  release = 2048,  // it waits for its time
 };
 struct Carrier {
   std::string_view program;

@@ -57,6 +57,8 @@ Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std
       offers.starttls = true;
     else if (iequals(keyword, "REQUIRETLS"))
       offers.requiretls = true;
+    else if (iequals(keyword, "MT-PRIORITY"))
+      offers.mt_priority = true;
     else if (iequals(keyword, "XFORWARD"))
       offers.xforward = xforward_offers(std::string_view(lines[i]).substr(keyword.size()));
     else if (iequals(keyword, "LIMITS")) {
@@ -114,6 +116,10 @@ void append_mail(std::string& out, const MailLine& line, const Offers& offers) {
     if (line.ret != Ret::unspecified) out += line.ret == Ret::full ? " RET=FULL" : " RET=HDRS";
   }
   if (line.requiretls && offers.requiretls) out += " REQUIRETLS";
+  if (line.priority != 0 && offers.mt_priority) {
+    out += " MT-PRIORITY=";
+    out += std::to_string(line.priority);
+  }
   if (offers.null_auth) out += " AUTH=<>";
   out += "\r\n";
 }

@@ -3,7 +3,8 @@
 ///
 /// Use:     const Offers offers = parse_offers(ehlo_reply.lines, {});
 ///          append_mail(out, {.sender = …}, offers); append_rcpt(out, recipient, offers);
-/// Source:  RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461 (DSN), 6531, 9422.
+/// Source:  RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461 (DSN), 6531, 6710 (MT-PRIORITY),
+///          9422.
 /// Pure functions.
 #include <optional>
 #include <string>
@@ -18,7 +19,7 @@ namespace pen::mail {
 struct Offers {
   bool pipelining = false, chunking = false, eight_bit_mime = false, binary_mime = false;
   bool dsn = false, smtputf8 = false, enhanced_status = false, starttls = false, size = false;
-  bool requiretls = false;
+  bool requiretls = false, mt_priority = false;
   bool null_auth = false;         // after a login: MAIL says AUTH=<>, that we do not vouch for the sender (RFC 4954)
   std::uint8_t xforward = 0;      // attributes, as bits (client_attributes.h)
   std::vector<std::string> auth;  // mechanisms
@@ -43,6 +44,7 @@ struct MailLine {
   std::string_view envid = {};
   Ret ret = Ret::unspecified;
   bool requiretls = false;
+  std::int8_t priority = 0;
 };
 /// "MAIL FROM:<…> …\r\n", "RCPT TO:<…> …\r\n" with the parameters that the server offers, appended to out.
 void append_mail(std::string& out, const MailLine& line, const Offers& offers);

@@ -1,6 +1,10 @@
 #include "lib/mail/command.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 
 #include "lib/base/text.h"
@@ -146,6 +150,28 @@ Result<void> check_charset(std::string_view address, bool smtputf8, const Comman
   return {};
 }
 
+/// One of them, within the time that is offered (RFC 4865). A date that has come is a mistake of a clock or
+/// of a zone, and not sent at once.
+Result<void> hold(MailCommand& mail, const Parameter& p, const CommandOptions& options) {
+  const bool until = iequals(p.name, "HOLDUNTIL");
+  const std::string_view name = until ? "HOLDUNTIL" : "HOLDFOR";
+  if (!mail.release_request.empty()) return bad_value(name);
+  WallTime release{};
+  if (until) {
+    const auto when = p.value.size() + 6 > kMaxReleaseRequest ? std::nullopt : parse_date_time(p.value);
+    if (!when) return bad_value(name);
+    release = *when;
+  } else {
+    const bool digits = !p.value.empty() && p.value.size() <= 9 && std::ranges::all_of(p.value, ascii_digit);
+    if (!digits) return bad_value(name);
+    release = options.now + seconds(static_cast<std::int64_t>(*parse_unsigned(p.value)));
+  }
+  if (release <= options.now || release > options.now + options.future_release) return bad_value(name);
+  mail.release = release;
+  mail.release_request = (until ? "until;" : "for;") + std::string(p.value);
+  return {};
+}
+
 Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word, const CommandOptions& options) {
   if (options.size && iequals(p.name, "SIZE")) {
     const auto size = parse_size(p.value);
@@ -183,6 +209,13 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
   } else if (!options.verp.empty() && iequals(p.name, "XVERP")) {
     if (!mail.verp.empty() || (p.has_value && p.value.empty())) return bad_value("XVERP");
     mail.verp = p.has_value ? p.value : options.verp;
+  } else if (options.mt_priority && iequals(p.name, "MT-PRIORITY")) {
+    const auto priority = parse_priority(p.value);
+    if (mail.priority_given || !priority) return bad_value("MT-PRIORITY");
+    mail.priority = *priority;
+    mail.priority_given = true;
+  } else if (options.future_release > seconds(0) && (iequals(p.name, "HOLDFOR") || iequals(p.name, "HOLDUNTIL"))) {
+    return hold(mail, p, options);
   } else if (options.auth && iequals(p.name, "AUTH")) {
     auto decoded = decode_xtext(p.value);
     if (mail.auth_given || !decoded || decoded->empty()) return bad_value("AUTH");
@@ -195,6 +228,63 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
 }
 
 }  // namespace
+
+std::optional<std::int8_t> parse_priority(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  if (text.size() != 1 || !ascii_digit(text[0]) || (negative && text[0] == '0')) return std::nullopt;
+  const int digit = text[0] - '0';
+  return static_cast<std::int8_t>(negative ? -digit : digit);
+}
+
+std::optional<WallTime> parse_date_time(std::string_view text) {
+  // "2026-12-01T08:00:00", then a fraction, then "Z" or "+01:00".
+  const auto number = [&](std::size_t at, std::size_t size) {
+    int value = 0;
+    for (std::size_t i = at; i < at + size; ++i)
+      value = ascii_digit(text[i]) && value >= 0 ? value * 10 + text[i] - '0' : -1;
+    return value;
+  };
+  if (text.size() < 20 || text[4] != '-' || text[7] != '-' || ascii_lower(text[10]) != 't' || text[13] != ':' ||
+      text[16] != ':')
+    return std::nullopt;
+  const int year = number(0, 4), month = number(5, 2), day = number(8, 2);
+  const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
+  if (year < 0 || month < 0 || day < 0) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  // 60: a leap second.
+  if (!date.ok() || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60)
+    return std::nullopt;
+  std::size_t at = 19;
+  if (text[at] == '.') {
+    const std::size_t begin = ++at;
+    while (at < text.size() && ascii_digit(text[at])) ++at;
+    if (at == begin) return std::nullopt;
+  }
+  const std::string_view zone = text.substr(at);
+  std::chrono::minutes offset{0};
+  if (!iequals(zone, "Z")) {
+    if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':') return std::nullopt;
+    const int hours = number(at + 1, 2), minutes = number(at + 4, 2);
+    if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return std::nullopt;
+    offset = std::chrono::hours(hours) + std::chrono::minutes(minutes);
+    if (zone[0] == '-') offset = -offset;
+  }
+  const auto since = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
+                     std::chrono::minutes(minute) + seconds(second) - offset;
+  if (since < seconds(0)) return std::nullopt;
+  return WallTime(std::chrono::duration_cast<WallTime::duration>(since));
+}
+
+std::string date_time(WallTime when) {
+  const auto days = std::chrono::floor<std::chrono::days>(when);
+  const std::chrono::year_month_day date(days);
+  const std::chrono::hh_mm_ss time(std::chrono::floor<seconds>(when - days));
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
+                     time.minutes().count(), time.seconds().count());
+}
 
 std::string_view verb_name(Verb verb) { return kNames[static_cast<std::size_t>(verb)]; }
 

@@ -4,7 +4,7 @@
 /// Use:     auto line = split_command("RCPT TO:<a@b> NOTIFY=NEVER");
 ///          if (line.verb == Verb::rcpt) { auto rcpt = parse_rcpt(line.args, options, smtputf8); … }
 /// Source:  RFC 5321 section 4.1, RFC 1870 (SIZE), 3030 (BDAT), 3461 (DSN), 4954 (AUTH=), 6152 (BODY), 6531
-///          (SMTPUTF8), 8689 (REQUIRETLS).
+///          (SMTPUTF8), 4865 (HOLDFOR, HOLDUNTIL), 6710 (MT-PRIORITY), 8689 (REQUIRETLS).
 /// Errors:  CommandError; the error's context is the rejected parameter or address. command_refusal.h maps errors to
 ///          replies.
 /// Bounds:  the caller bounds the line; nothing here allocates more than a small multiple of it.
@@ -71,14 +71,19 @@ struct CommandOptions {
   OddDomains odd_domains = {};
   bool utf8_unasked = false;  // an address in UTF-8 needs no SMTPUTF8 parameter
   std::string_view verp{};    // XVERP: the delimiters for one without; empty: not offered
+  bool mt_priority = false;
+  seconds future_release{0};  // HOLDFOR and HOLDUNTIL: the longest time; 0: not offered
+  WallTime now{};             // from which that counts
 };
 
-/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls, verp (as given: verp_delimiters() of verp.h).
+/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls, verp (as given: verp_delimiters() of verp.h),
+/// priority, release and release_request.
 struct MailCommand : MessageFacts {
   // RFC 1870; a number of more than 64 bits becomes the largest number.
   std::optional<std::uint64_t> size;
   std::string auth;  // RFC 4954 AUTH=, decoded; empty: not given
   bool auth_given = false;
+  bool priority_given = false;
 };
 inline constexpr std::size_t kMaxOrcpt = 500;  // bytes of the value (RFC 3461 section 4.2)
 struct RcptCommand {
@@ -101,6 +106,13 @@ Result<BdatCommand> parse_bdat(std::string_view args);
 /// source route, or bare when !strict. The address is returned in external form, quoted only where necessary, without
 /// the route and without a dot at the end of the domain. "<>" gives "".
 Result<std::string> take_path(std::string_view& text, bool strict, OddDomains odd = {});
+
+/// priority-value of RFC 6710: -9 to 9, without zeros in front. nullopt: malformed.
+std::optional<std::int8_t> parse_priority(std::string_view text);
+/// date-time of RFC 3339 section 5.6. nullopt: malformed, or before 1970.
+std::optional<WallTime> parse_date_time(std::string_view text);
+/// The same form, in UTC: "2026-12-01T08:00:00Z".
+std::string date_time(WallTime when);
 
 /// xtext of RFC 3461 section 4: nullopt when malformed. "=" that stands for itself is read, as are digits in lower
 /// case: other systems write both, and a refusal would return their mail for what matters in notices alone.

@@ -109,6 +109,56 @@ BOOST_AUTO_TEST_CASE(xverp_is_taken_where_it_is_offered) {
   BOOST_TEST(why(parse_mail("FROM:<a@b> XVERP", kAll)) == "unsupported option: XVERP");
 }
 
+BOOST_AUTO_TEST_CASE(mt_priority_is_a_number_of_one_digit) {
+  const CommandOptions options{.mt_priority = true};
+  for (const int p : {-9, -1, 0, 1, 9}) {
+    const auto mail = parse_mail("FROM:<a@b> mt-priority=" + std::to_string(p), options);
+    BOOST_REQUIRE(mail);
+    BOOST_TEST(mail->priority == p);
+    BOOST_TEST(mail->priority_given);
+  }
+  BOOST_TEST(!parse_mail("FROM:<a@b>", options)->priority_given);
+  for (const char* bad : {"", "=", "=10", "=-10", "=+1", "=-0", "=03", "=x", "=3x", "=3 MT-PRIORITY=3"})
+    BOOST_TEST(
+        why(parse_mail("FROM:<a@b> MT-PRIORITY" + std::string(bad), options)) == "bad parameter syntax: MT-PRIORITY",
+        bad);
+  BOOST_TEST(why(parse_mail("FROM:<a@b> MT-PRIORITY=3", kAll)) == "unsupported option: MT-PRIORITY=3");
+}
+
+BOOST_AUTO_TEST_CASE(mail_for_later_has_one_time_within_the_limit) {
+  const auto now = parse_date_time("2026-12-01T08:00:00Z");
+  BOOST_REQUIRE(now);
+  const CommandOptions options{.future_release = seconds(7200), .now = *now};
+  const auto mail = parse_mail("FROM:<a@b> holdfor=3600", options);
+  BOOST_REQUIRE(mail);
+  BOOST_TEST((mail->release == *now + seconds(3600)));
+  BOOST_TEST(mail->release_request == "for;3600");
+  const auto until = parse_mail("FROM:<a@b> HOLDUNTIL=2026-12-01T11:00:00+02:00", options);
+  BOOST_REQUIRE(until);
+  BOOST_TEST((until->release == *now + seconds(3600)));
+  BOOST_TEST(until->release_request == "until;2026-12-01T11:00:00+02:00");
+  BOOST_TEST((parse_mail("FROM:<a@b>", options)->release == WallTime{}));
+  for (const char* bad : {"HOLDFOR", "HOLDFOR=", "HOLDFOR=0", "HOLDFOR=-1", "HOLDFOR=7201", "HOLDFOR=1h",
+                          "HOLDFOR=1000000000", "HOLDFOR=60 HOLDFOR=60"})
+    BOOST_TEST(why(parse_mail("FROM:<a@b> " + std::string(bad), options)) == "bad parameter syntax: HOLDFOR", bad);
+  for (const char* bad : {"HOLDUNTIL", "HOLDUNTIL=", "HOLDUNTIL=2026-12-01T08:00:00Z", "HOLDUNTIL=2026-12-01T10:00:01Z",
+                          "HOLDUNTIL=tomorrow", "HOLDFOR=60 HOLDUNTIL=2026-12-01T09:00:00Z",
+                          "HOLDUNTIL=2026-12-01T09:00:00.00000000000000000000000000000000000000000Z"})
+    BOOST_TEST(why(parse_mail("FROM:<a@b> " + std::string(bad), options)) == "bad parameter syntax: HOLDUNTIL", bad);
+  BOOST_TEST(why(parse_mail("FROM:<a@b> HOLDFOR=60", kAll)) == "unsupported option: HOLDFOR=60");
+}
+
+BOOST_AUTO_TEST_CASE(dates_have_the_form_of_the_internet) {
+  BOOST_TEST((parse_date_time("1970-01-01T00:00:00Z") == WallTime{}));
+  BOOST_TEST((parse_date_time("2026-12-01t08:00:00.25z") == parse_date_time("2026-12-01T09:30:00+01:30")));
+  BOOST_TEST(date_time(*parse_date_time("2028-02-29T23:59:59Z")) == "2028-02-29T23:59:59Z");
+  for (const char* bad :
+       {"2026-12-01", "2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-12-01T24:00:00Z", "2026-12-01T08:00:00",
+        "2026-12-01 08:00:00Z", "2026-12-01T08:00:00.Z", "2026-12-01T08:00:00+1:00", "2026-12-01T08:00:00+01:0x",
+        "2o26-12-01T08:00:00Z", "2026-12-01T08:0-:00Z", "1969-12-31T23:59:59Z", ""})
+    BOOST_TEST(!parse_date_time(bad).has_value(), bad);
+}
+
 BOOST_AUTO_TEST_CASE(mail_names_what_it_refuses) {
   BOOST_TEST(why(parse_mail("", kAll)) == "syntax error: ");
   BOOST_TEST(why(parse_mail("FROM:", kAll)) == "syntax error: ");

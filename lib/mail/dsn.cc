@@ -204,6 +204,8 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
   field(out, fmt::format("X-{}-Queue-ID", ours), clean(original.queue_id, false));
   if (!original.sender.empty()) field(out, fmt::format("X-{}-Sender", ours), typed_address(original.sender, utf8));
   if (original.arrival > WallTime{}) field(out, "Arrival-Date", rfc5322_date(original.arrival));
+  // RFC 4865
+  if (!original.release_request.empty()) field(out, "Future-Release-Request", clean(original.release_request, false));
   for (const auto& r : request.recipients) {
     out += "\r\n";
     if (!r.recipient.orcpt.empty())

@@ -5,7 +5,8 @@
 /// Rules:   plain data, encodable (lib/base/codec.h); addresses are in external form without angle brackets, the
 ///          null sender is "". The receivers enforce limits. A struct that is sent or stored at top level grows only at
 ///          its end; nested structs change only with the version of the conversation or the log. So the bytes of an
-///          envelope are without `tenant`: whatever sends or stores one names that after it.
+///          envelope are without `tenant` and the facts that came later: whatever sends or stores one names them after
+///          it.
 /// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531.
 #include <cstdint>
 #include <string>

@@ -9,7 +9,8 @@
 ///          PEN_FIELDS, in the order that its bytes have had from the first version on.
 /// Adding:  a field is named in MessageFacts, and at the end of the PEN_FIELDS of each message of lib/ipc that has an
 ///          envelope, and of ipc::delivery::Job (docs/hacking.md, "Add a fact of a message").
-/// Source:  RFC 3461 (DSN parameters), RFC 6152, RFC 6531, RFC 8689, docs/origins.md "The spool" (body facts kept with
+/// Source:  RFC 3461 (DSN parameters), RFC 4865 (release), RFC 6152, RFC 6531, RFC 6710
+///          (priority), RFC 8689, docs/origins.md "The spool" (body facts kept with
 ///          the envelope).
 #include <cstdint>
 #include <string>
@@ -35,6 +36,11 @@ enum class RequireTls : std::uint8_t { unspecified, yes, no };
 enum class Purpose : std::uint8_t { mail, traced, probe, verification };
 /// It is not delivered: what would happen is all that is wanted.
 constexpr bool is_probe(Purpose purpose) { return purpose == Purpose::probe || purpose == Purpose::verification; }
+
+/// Priorities of mail (RFC 6710): -9, the least urgent, to 9. 0 is that of mail that says nothing.
+inline constexpr std::int8_t kLeastPriority = -9, kMostPriority = 9;
+/// Bytes of MessageFacts::release_request.
+inline constexpr std::size_t kMaxReleaseRequest = 64;
 
 /// Bytes of a tenant's name (lib/tenant): as many as a domain may have.
 inline constexpr std::size_t kMaxTenant = 255;
@@ -79,6 +85,12 @@ struct MessageFacts {
   Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender got the report
   std::string verp;                 // the two delimiters, if each recipient gets it from an address of its own (verp.h)
   std::string tenant;               // with its shares and limits (docs/tenants.md); empty: no tenant
+  std::int8_t priority = 0;         // kLeastPriority to kMostPriority (docs/priorities.md)
+  WallTime release{};               // nothing is sent before (RFC 4865); the epoch: it may be sent at once
+  std::string release_request;      // what the client asked for: "for;SECONDS", "until;DATE-TIME"; empty: nothing
+
+  /// When its time in the queue began: it has not been late before.
+  WallTime due_from() const { return release > arrival ? release : arrival; }
 
   /// The facts alone of what derives from them.
   MessageFacts& facts() { return *this; }

@@ -72,6 +72,10 @@ std::string received_field(const ReceivedField& f) {
     append_safe(out, f.only_recipient, false);
     out += '>';
   }
+  if (f.priority != 0) {
+    out += f.only_recipient.empty() ? "\r\n\tpriority " : " priority ";
+    out += std::to_string(f.priority);
+  }
   out += "; ";
   out += rfc5322_date(f.when);
   return out;

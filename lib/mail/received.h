@@ -1,7 +1,7 @@
 #pragma once
 /// Builds the Received: field, the trace that every message gets first.
 ///
-/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…); the layout is Postfix's.
+/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…), RFC 6710 (PRIORITY); the layout is Postfix's.
 #include <string>
 #include <string_view>
 
@@ -22,6 +22,7 @@ struct ReceivedField {
   std::string_view tls = {};
   // "from userid 1000" for local submission
   std::string_view submitted_by = {};
+  std::int8_t priority = 0;  // of MT-PRIORITY; 0: not said
   bool hide_client = false;  // smtpd_hide_client_session: only what RFC 5322 needs
 };
 

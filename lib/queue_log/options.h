@@ -12,6 +12,12 @@ namespace pen::queue_log {
 /// maximal_backoff_time.
 std::vector<seconds> retry_ladder(seconds minimal, seconds maximal);
 
+/// With logs for mail that waits for its time: at the long end each four times the one before, up to `longest`, and at
+/// the short end a quarter of the one behind, down to kLastSeconds. So a message is written anew a few times, however
+/// long it waits, and leaves within kLastSeconds of its time. 32 in all.
+std::vector<seconds> with_release_logs(std::vector<seconds> ladder, seconds longest);
+inline constexpr seconds kLastSeconds{4};
+
 /// Where deferred messages wait.
 enum class RetryLogs : std::uint8_t {
   many,    // one log per interval: its head is always the next one due

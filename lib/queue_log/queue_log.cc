@@ -18,6 +18,13 @@ std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
   return ladder;
 }
 
+std::vector<seconds> with_release_logs(std::vector<seconds> ladder, seconds longest) {
+  constexpr std::size_t kMost = 32;
+  while (ladder.front() / 4 >= kLastSeconds && ladder.size() < kMost) ladder.insert(ladder.begin(), ladder.front() / 4);
+  while (ladder.back() * 4 <= longest && ladder.size() < kMost) ladder.push_back(ladder.back() * 4);
+  return ladder;
+}
+
 QueueLog::QueueLog(std::unique_ptr<State> state)
     : state_(std::move(state)),
       commits_(new Commits(*state_)),

@@ -216,6 +216,8 @@ class QueueLog::Runners {
   std::size_t log_count() const;
   /// The retry log with the closest interval at or above `delay`, else the one with the longest.
   LogId retry_log_for(seconds delay) const;
+  /// The retry log with the longest interval that is not above `delay`, else the one with the shortest.
+  LogId retry_log_within(seconds delay) const;
   /// The first message of a log that is neither being worked on nor garbage, looking only at the
   /// log's head. A version in a retry log shows up once its log was synced (asked for here, if need
   /// be: then `more` is false and `next` is now; call again after the next batch). Errors:

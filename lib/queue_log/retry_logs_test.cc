@@ -40,6 +40,16 @@ struct SingleLog : Queue {
 
 BOOST_AUTO_TEST_SUITE(queue_log)
 
+BOOST_AUTO_TEST_CASE(mail_for_later_has_logs_above_and_below_the_others) {
+  const auto ladder = with_release_logs(retry_ladder(seconds(300), seconds(4000)), seconds(2'592'000));
+  const std::vector<seconds> expected{seconds(4),     seconds(18),    seconds(75),     seconds(300),
+                                      seconds(600),   seconds(1200),  seconds(2400),   seconds(4000),
+                                      seconds(16000), seconds(64000), seconds(256000), seconds(1024000)};
+  BOOST_TEST((ladder == expected));
+  BOOST_TEST((with_release_logs({seconds(5)}, seconds(10)) == std::vector<seconds>{seconds(5)}));
+  BOOST_TEST(with_release_logs(retry_ladder(seconds(1), seconds(31'536'000)), seconds(31'536'000)).size() <= 32U);
+}
+
 BOOST_AUTO_TEST_CASE(intervals_double_from_the_shortest_to_the_longest) {
   using Ladder = std::vector<seconds>;
   const auto same = [](const Ladder& made, const Ladder& expected) { return made == expected; };

@@ -45,6 +45,12 @@ LogId QueueLog::Runners::retry_log_for(seconds delay) const {
   return static_cast<LogId>(kFirstRetry + index);
 }
 
+LogId QueueLog::Runners::retry_log_within(seconds delay) const {
+  const auto& intervals = state_->around.options.intervals;
+  const auto it = std::upper_bound(intervals.begin(), intervals.end(), delay);
+  return static_cast<LogId>(kFirstRetry + (it == intervals.begin() ? 0 : it - intervals.begin() - 1));
+}
+
 Result<Due> QueueLog::Runners::next_due(LogId id, WallTime now) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);

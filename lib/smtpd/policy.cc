@@ -31,6 +31,8 @@ unsigned keyword_bit(std::string_view word) {
                                   {"etrn", keyword::kEtrn},
                                   {"verp", keyword::kVerp},
                                   {"limits", keyword::kLimits},
+                                  {"mt-priority", keyword::kMtPriority},
+                                  {"futurerelease", keyword::kFutureRelease},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -158,7 +160,8 @@ void discard_keywords(Policy& p) {
   if (!s.smtputf8_enable) p.never_offered |= keyword::kSmtpUtf8;
   // The connection to a filter is not encrypted.
   if (!s.requiretls_enable || p.proxy) p.never_offered |= keyword::kRequireTls;
-  if (p.proxy) p.never_offered |= keyword::kVerp;  // the smtpd behind the filter would not hear of it
+  // The smtpd behind the filter would not hear of them.
+  if (p.proxy) p.never_offered |= keyword::kVerp | keyword::kMtPriority | keyword::kFutureRelease;
   p.discarded = p.discard(s.smtpd_discard_ehlo_keywords);
 }
 
@@ -309,8 +312,11 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
   if (p.proxy && p.milters->smtpd_filters())
     p.warnings.push_back("smtpd_milters: with smtpd_proxy_filter, filters see the envelope and not the content");
   PEN_TRY_ASSIGN(p.tenants, tenant::Identity::open(s));
+  PEN_TRY_ASSIGN(p.priorities, tenant::Priorities::open(s));
   PEN_TRY_ASSIGN(p.unsubscribe, tenant::UnsubscribeCheck::open(s));
   for (const auto& problem : p.tenants ? p.tenants->problems() : std::vector<Error>())
+    p.warnings.push_back(map::advice(problem));
+  for (const auto& problem : p.priorities ? p.priorities->problems() : std::vector<Error>())
     p.warnings.push_back(map::advice(problem));
   for (const auto& problem : p.unsubscribe ? p.unsubscribe->problems() : std::vector<Error>())
     p.warnings.push_back(map::advice(problem));

@@ -25,6 +25,7 @@
 #include "lib/smtpd/restriction.h"
 #include "lib/smtpd/tls.h"
 #include "lib/tenant/identity.h"
+#include "lib/tenant/priority.h"
 #include "lib/tenant/unsubscribe.h"
 
 namespace pen::smtpd {
@@ -38,7 +39,7 @@ namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
                           kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256, kStartTls = 512, kAuth = 1024,
                           kRequireTls = 2048, kXclient = 4096, kXforward = 8192, kEtrn = 16384, kVerp = 32768,
-                          kLimits = 65536;
+                          kLimits = 65536, kMtPriority = 131072, kFutureRelease = 262144;
 }
 
 /// EHLO keywords that a client is not offered.
@@ -92,12 +93,13 @@ struct Policy {
   bool rcpt_asks_policy = false;
   TlsMode tls;
   map::MapList relay_clientcerts;
-  map::MapList tls_loglevels;                       // smtpd_tls_loglevel_maps
-  bool tls_loglevel_parents = false;                // parent_domain_matches_subdomains names these
-  bool parent_domains = true;                       // parent_domain_matches_subdomains names smtpd_access_maps
-  std::optional<ProxySettings> proxy;               // smtpd_proxy_filter
-  std::shared_ptr<const milter::Settings> milters;  // smtpd_milters and what belongs to them
-  std::shared_ptr<const tenant::Identity> tenants;  // nullptr: there are none
+  map::MapList tls_loglevels;                            // smtpd_tls_loglevel_maps
+  bool tls_loglevel_parents = false;                     // parent_domain_matches_subdomains names these
+  bool parent_domains = true;                            // parent_domain_matches_subdomains names smtpd_access_maps
+  std::optional<ProxySettings> proxy;                    // smtpd_proxy_filter
+  std::shared_ptr<const milter::Settings> milters;       // smtpd_milters and what belongs to them
+  std::shared_ptr<const tenant::Identity> tenants;       // nullptr: there are none
+  std::shared_ptr<const tenant::Priorities> priorities;  // nullptr: there are none
   std::shared_ptr<const tenant::UnsubscribeCheck> unsubscribe;  // nullptr: nobody's mail is checked
   bool unknown_recipient_checks = true;                         // receive_override_options
   mail::ErrorClasses told;                                      // notify_classes

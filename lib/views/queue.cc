@@ -13,6 +13,8 @@ nlohmann::ordered_json to_json(const ipc::queue::Entry& e) {
   j["forced_expire"] = e.forced_expire;
   j["sender"] = e.sender.empty() ? "MAILER-DAEMON" : e.sender;
   if (!e.tenant.empty()) j["tenant"] = e.tenant;
+  if (e.priority != 0) j["priority"] = e.priority;
+  if (e.release != WallTime{}) j["release_time"] = unix_seconds(e.release);
   if (!e.fault.empty()) j["fault"] = e.fault;
   j["recipients"] = nlohmann::ordered_json::array();
   const auto recipient = [&](const std::string& original, const std::string& address, const char* what,

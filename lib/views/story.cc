@@ -220,6 +220,16 @@ void with_route(const Case& c) {
     return;
   }
   s.next = s.at ? "It is offered again " + at_time(*s.at, c.now) + ", to " + to + "." : "It is offered to " + to + ".";
+  if (c.recipient.delay_reason.empty() && c.message.share_waits > 0 && c.message.tenant.empty()) {
+    s.cause = Cause::waits_for_share;
+    s.why = fmt::format(
+        "Mail that is as little urgent has its share of the active set, and {} such messages wait for "
+        "room there.",
+        c.message.share_waits);
+    s.next = "It is begun when one of them is through, at the latest " + at_time(*s.at, c.now) + ".";
+    s.orders.emplace_back("penconf message_priority");
+    return;
+  }
   if (c.recipient.delay_reason.empty() && c.message.share_waits > 0) {
     s.cause = Cause::waits_for_share;
     s.why = fmt::format("Its tenant has its share of the active set, and {} of its messages wait for room there.",
@@ -255,6 +265,14 @@ void judge(const Case& c) {
       return;
     case Place::deferred:
       s.at = c.message.next_try;
+      if (c.message.release > c.now) {
+        s.cause = Cause::waits_for_time;
+        s.at = c.message.release;
+        s.why = "Its sender asked for it to be sent later (docs/priorities.md).";
+        s.next = "It is sent " + at_time(*s.at, c.now) + ", and not by a flush of the queue.";
+        s.orders.emplace_back("penqueue -i " + c.message.queue_id + "    sends it now");
+        return;
+      }
       break;
     case Place::incoming:
     case Place::active:
@@ -309,9 +327,9 @@ void message_orders(const Entry& m, Story& story) {
 
 std::string_view cause_word(Cause cause) {
   static constexpr std::string_view kWords[] = {
-      "on_hold",         "maildrop",        "delivering", "no_route",     "no_source",  "suspended",
-      "program_down",    "host_failing",    "limited",    "rate_limited", "class_full", "busy",
-      "waits_for_share", "put_off_by_host", "next_try",   "returned",     "unknown"};
+      "on_hold",         "maildrop",       "delivering",      "no_route",     "no_source",  "suspended",
+      "program_down",    "host_failing",   "limited",         "rate_limited", "class_full", "busy",
+      "waits_for_share", "waits_for_time", "put_off_by_host", "next_try",     "returned",   "unknown"};
   const auto i = static_cast<std::size_t>(cause);
   return i < std::size(kWords) ? kWords[i] : "unknown";
 }

@@ -38,7 +38,8 @@ enum class Cause : std::uint8_t {
   rate_limited,     // the rate delay of the destination
   class_full,       // a session of the host's class
   busy,             // a connection: as many as may be are in use
-  waits_for_share,  // its tenant's share of the active set
+  waits_for_share,  // its tenant's share of the active set, or that of its class
+  waits_for_time,   // its sender asked for a later time
   put_off_by_host,  // the message's next try: the host did not want it
   next_try,         // the message's next try, for no reason that is known
   returned,         // the notice to the sender

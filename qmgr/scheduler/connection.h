@@ -40,10 +40,11 @@ struct Connection {
   bool cut_short = false;    // it ended within a transaction
   std::uint64_t quota = 0;   // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
-  List<ConnectionShare> round;
+  UrgencyRound<ConnectionShare> round;
   std::vector<std::pair<Tenant*, std::uint32_t>> tenants;  // those with jobs on it, and of how many parties
   bool from_pool = true;                                   // where its last job came from, if there was a choice
   bool close_sent = false;
+  bool yields = false;   // it closes so that something urgent gets its worker
   bool asks = false;     // for a lease of its session class
   bool in_turn = false;  // and was first in line for it
   Node<Connection> in_probes{this};

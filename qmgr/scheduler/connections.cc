@@ -161,7 +161,7 @@ void Model::hand_out(Connection& c) {
     if (next == nullptr && c.waiting == 0) break;
     if (next == nullptr) {
       next = c.round.front()->waiting.front();
-      c.round.rotate();
+      c.round.rotate(next->ordinals.size());
     }
     Job& j = *next;
     if (j.expiry <= clock.now) {
@@ -272,6 +272,7 @@ void Model::erase(Connection& c) {
   --d.holding;
   if (d.provider != nullptr) --d.provider->holding;
   --t.connections;
+  if (c.yields) t.yielding = false;
   connections.erase(c.number);
   to_serve.mark(t);
   ++d.references;  // stays while jobs move
@@ -416,6 +417,36 @@ void Model::move_worker(Connection& c, Destination& to) {
   }
   assign(*j, open(to, *j));
   retire(c);
+}
+
+bool Model::yields(const Connection& c) const {
+  const Transport& t = *c.destination->transport;
+  const Claim* const first = t.waiting.urgent();
+  // It may be idle for this moment.
+  const std::uint32_t others_free = t.free() - (c.in_idle.linked() ? 1 : 0);
+  if (first == nullptr || t.yielding || others_free > 0 || t.exclusive()) return false;
+  if (!options.fairness.allowed(first->party->held(), 1)) return false;
+  // Where connections are, one of them takes it in its turn.
+  const auto served = [](const Cluster& cluster) {
+    return std::ranges::any_of(cluster.levels, [](const auto& level) {
+      return std::ranges::any_of(level, [](const auto& m) { return !m->destination->connections.empty(); });
+    });
+  };
+  if (const PoolShare* const share = first->shares.front(); share == nullptr || served(*share->cluster)) return false;
+  const auto urgent = [](const auto* share) { return share != nullptr && share->turn().urgency == Urgency::urgent; };
+  return !urgent(c.round.front()) && (c.last_cluster == nullptr || !urgent(c.last_cluster->round.front()));
+}
+
+void Model::yield(Connection& c) {
+  c.yields = c.destination->transport->yielding = true;
+  Destination& d = *c.destination;
+  ++d.references;  // stays while its jobs move
+  const std::vector<Job*> again = take_waiting(c);
+  retire(c);
+  pump_workers();
+  for (Job* j : again) schedule(*j);
+  --d.references;
+  routes.drop_if_unused(d);
 }
 
 void Model::give_back(Destination& d, std::uint32_t keep) {

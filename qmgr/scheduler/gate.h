@@ -4,7 +4,7 @@
 /// A gate holds for what it was made for: a provider or the hosts of a route, for one source address or one sender's
 /// domain where a complaint named that, or what the administrator has limited. A job passes all of its gates at once,
 /// and takes a token of each when it is handed out. Those that wait at one take turns by tenant, and those of a tenant
-/// by party, as for workers.
+/// by how urgent they are and by party, as for workers.
 ///
 /// Owned:    by Group, Flow or Shaping.
 /// Changed:  by shaping.h; the line by gates.cc.
@@ -94,12 +94,14 @@ struct GateShare {
   std::size_t count = 0;
   Node<GateShare> round{this};
   Tenant* owner() const;
+  UrgencyTurn turn() const;
 };
 
 /// What a tenant has before a gate.
 struct TenantAtGate {
   std::size_t jobs = 0, parties = 0;
-  std::uint32_t weight = 0;  // as it was when it came
+  std::array<std::size_t, kUrgencies> by_urgency{};  // the jobs
+  std::uint32_t weight = 0;                          // as it was when it came
 };
 
 struct Gate {
@@ -117,6 +119,7 @@ struct Gate {
   std::uint64_t passed = 0;                             // jobs that have passed and were not handed out
   std::uint64_t under_way = 0;                          // handed out, and not done
   std::size_t waiting = 0;
+  std::array<std::size_t, kUrgencies> by_urgency{};  // of those that wait
   TenantRound<GateShare> round;
   std::unordered_map<Party*, std::unique_ptr<GateShare>> shares;
   std::unordered_map<const Tenant*, TenantAtGate> tenants;  // of the shares; empty where there are no tenants

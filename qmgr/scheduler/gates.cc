@@ -6,19 +6,27 @@
 namespace pen::qmgr::scheduler {
 
 Tenant* GateShare::owner() const { return party->tenant; }
+UrgencyTurn GateShare::turn() const { return party->turns; }
 
 namespace {
 /// A job more, or one less, of the party; its first and its last change the number of parties.
-void count_at(Gate& g, const Tenant* tenant, std::size_t parties) {
+void count_at(Gate& g, const Party& party, std::size_t parties) {
+  const std::size_t urgency = index_of(party.turns.urgency);
+  ++g.by_urgency[urgency];
+  const Tenant* const tenant = party.tenant;
   if (tenant == nullptr) return;
   TenantAtGate& t = g.tenants[tenant];
   if (t.jobs++ == 0) g.weights += t.weight = tenant->weight;
   t.parties += parties;
+  ++t.by_urgency[urgency];
 }
-void leaves_gate(Gate& g, const Tenant* tenant, std::size_t parties) {
-  const auto at = g.tenants.find(tenant);
+void leaves_gate(Gate& g, const Party& party, std::size_t parties) {
+  const std::size_t urgency = index_of(party.turns.urgency);
+  --g.by_urgency[urgency];
+  const auto at = g.tenants.find(party.tenant);
   if (at == g.tenants.end()) return;
   at->second.parties -= parties;
+  --at->second.by_urgency[urgency];
   if (--at->second.jobs > 0) return;
   g.weights -= at->second.weight;
   g.tenants.erase(at);
@@ -61,7 +69,7 @@ bool Model::pass_gates(Job& j) {
 
 void Model::wait_at(Gate& g, Job& j, bool at_front) {
   auto& share = g.shares[j.message->party];
-  count_at(g, j.message->party->tenant, share ? 0 : 1);
+  count_at(g, *j.message->party, share ? 0 : 1);
   if (!share) {
     share = std::make_unique<GateShare>(&g, j.message->party);
     if (at_front)
@@ -87,7 +95,7 @@ void Model::leave_gates(Job& j) {
     j.in_line.unlink();
     j.place = Job::Place::forming;
     --g.waiting;
-    leaves_gate(g, share.party->tenant, --share.count == 0 ? 1 : 0);
+    leaves_gate(g, *share.party, --share.count == 0 ? 1 : 0);
     if (share.count == 0) {
       g.round.remove(share.round);
       g.shares.erase(share.party);

@@ -37,6 +37,7 @@ struct Message {
   FirstInline<void, Job*> joinable;  // jobs that can take more recipients, by join_key()
   List<Job> forming;
   Tenant* tenant = nullptr;  // nullptr: there are no tenants
+  Urgency urgency = Urgency::normal;
   Source* source = nullptr;
   Sender* sender = nullptr;  // nullptr: nothing is shaped
   Party* party = nullptr;

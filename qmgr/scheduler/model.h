@@ -101,6 +101,10 @@ struct Model {
   void recheck(Destination& d);
   void suspend(Destination& d);
   void give_back(Destination& d, std::uint32_t keep);
+  /// All workers are taken, and something more urgent than its next job waits for one.
+  bool yields(const Connection& c) const;
+  /// Then it closes, and what is urgent gets the worker before its own jobs look for another.
+  void yield(Connection& c);
 
   // --- time ---
   void tick();
@@ -133,7 +137,7 @@ struct Model {
   Paying paying{options, clock, speed, memory};
   Chooser chooser{options, back_off, speed, rate_delay, limits, shares, finish, windows};
   Routes routes;
-  Sources sources{turn};
+  Sources sources{turn, options};
   Pool pool{clock, turn, to_serve, shares};
 
   Slab<Message> messages;

@@ -36,6 +36,7 @@ enum class Waits : std::uint8_t {
 struct PoolShare {
   PoolShare(Cluster* c, Party* p) : cluster(c), party(p) {}
   Tenant* owner() const;
+  UrgencyTurn turn() const;
   Cluster* cluster;
   Party* party;
   Claim* claim = nullptr;  // of the party, to workers of the cluster's transport; none if it waits for limits
@@ -56,12 +57,14 @@ struct Claim {
   List<PoolShare> shares;
   bool probe;
   Tenant* owner() const;
+  UrgencyTurn turn() const;
   TenantQueue<Claim>& queue() const;
 };
 
 /// One party's jobs on one connection.
 struct ConnectionShare {
   explicit ConnectionShare(Party* p) : party(p) {}
+  UrgencyTurn turn() const;
   Party* party;
   std::size_t jobs = 0;  // waiting and handed
   List<Job> waiting;
@@ -77,6 +80,8 @@ struct Party {
   bool shared = false;
   Tenant* tenant = nullptr;  // of all its messages; nullptr: there are no tenants
   Tenant* owner() const { return tenant; }
+  UrgencyTurn turns;  // of all its messages
+  UrgencyTurn turn() const { return turns; }
   /// As allowed_new_worker() counts them: no party has more workers than its tenant may have.
   std::uint64_t held() const {
     return tenant == nullptr ? concurrency : std::max<std::uint64_t>(concurrency, tenant->weighed(tenant->concurrency));
@@ -97,6 +102,9 @@ struct Party {
 };
 
 inline Tenant* PoolShare::owner() const { return party->tenant; }
+inline UrgencyTurn PoolShare::turn() const { return party->turns; }
+inline UrgencyTurn Claim::turn() const { return party->turns; }
+inline UrgencyTurn ConnectionShare::turn() const { return party->turns; }
 inline Tenant* Claim::owner() const { return party->tenant; }
 
 /// Where messages come from: a sender, or what asks for verification.
@@ -104,6 +112,7 @@ struct Source {
   std::uint64_t number = 0;
   std::uint64_t slot = 0;  // in Sources
   Tenant* tenant = nullptr;
+  Urgency urgency = Urgency::normal;
   std::size_t messages = 0;
   bool pseudo_message = false;   // all its messages are one party, from the first on
   std::unique_ptr<Party> party;  // of those that are not parties of their own

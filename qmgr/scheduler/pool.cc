@@ -46,7 +46,7 @@ void Pool::wait_for(PoolShare& s, Waits waits, bool at_front) {
       }
       look_at(c, clock_.now + kAtLatest);
     }
-    if (at_front)
+    if (at_front || s.turn().urgency == Urgency::urgent)
       c.full.push_front(s.waiting);
     else
       c.full.push_back(s.waiting);

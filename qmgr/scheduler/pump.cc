@@ -197,10 +197,11 @@ void Model::pump_workers() {
       }
       auto& queue = claimed.queue();
       Tenant* const tenant = claimed.party->tenant;
+      const UrgencyTurn its_turn = claimed.turn();
       const std::size_t recipients = j.ordinals.size();
       pool.take(j);
       if (schedule(j, true)) {
-        queue.served(tenant, recipients);
+        queue.served(tenant, its_turn, recipients);
         return true;
       }
       // The others of the cluster would look in vain; those of other clusters would not, if it left something.

@@ -24,7 +24,7 @@ void Model::pump_routing() {
     ++m.routing;
     ++routing;
     if (p->tenant != nullptr) ++p->tenant->routing;
-    routing_queue.served(p->tenant, 1);
+    routing_queue.served(p->tenant, p->turns, 1);
     routing_queue.update(p->routing_entry, ++p->routing);
     if (p->unrouted.empty()) {
       routing_queue.remove(p->routing_entry);

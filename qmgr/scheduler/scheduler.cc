@@ -19,7 +19,7 @@ void Scheduler::set_time(SteadyTime now, WallTime wall) {
 }
 
 void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNumber source, std::string_view tenant,
-                      std::string_view sender_domain) {
+                      std::string_view sender_domain, Urgency urgency) {
   Model& s = *model_;
   Message* known = s.message_numbers.find(number);
   const bool fresh = known == nullptr;
@@ -34,6 +34,7 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNu
     m.number = number;
     const auto [its, weighs_anew] = s.tenants.enter(tenant);
     m.tenant = its;
+    m.urgency = urgency;
     if (weighs_anew) s.may_have_more(*its);
     s.sources.join(m, source, recipients.size());
     s.shaping.enter(m, sender_domain);
@@ -244,6 +245,8 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
       if (c.handed.empty()) s.left(c);
     } else if (RateDelay::outlasts_idle(t)) {
       s.retire(c);  // it would be open for nothing until the next delivery
+    } else if (s.yields(c)) {
+      s.yield(c);
     } else if (c.handed.empty() && (better = s.finish.worker_is_better_at(c)) != nullptr) {
       s.move_worker(c, *better);
     } else {

@@ -27,6 +27,7 @@
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/route.h"
 #include "qmgr/scheduler/shaping_options.h"
+#include "qmgr/scheduler/urgency.h"
 #include "qmgr/scheduler/worker_queue.h"
 
 namespace pen::qmgr {
@@ -102,6 +103,8 @@ struct Options {
   /// The weight of a tenant that comes, 1 to 1000; empty: 100 for all. Must not wait: Scheduler::tenant_weight() is
   /// for what is known later.
   std::function<std::uint32_t(std::string_view tenant)> tenant_weight;
+  /// How many recipients are served for one of the next less urgent class (urgency.h), while both wait; 2 to 100.
+  std::uint32_t urgency_ratio = 10;
   /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first
   /// (OpenConnection). Asked when a destination is met. Must not wait.
   struct SessionClass {
@@ -241,7 +244,7 @@ class Scheduler {
   /// tenant: its tenant, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
   /// Both of the first call, too.
   void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0, std::string_view tenant = {},
-             std::string_view sender_domain = {});
+             std::string_view sender_domain = {}, Urgency urgency = Urgency::normal);
   /// All that comes from this source, which must not be 0, counts as one message with these limits: recipient
   /// verification. Before its first admit().
   void pseudo_message(SourceNumber source, const PseudoMessageLimits& limits);

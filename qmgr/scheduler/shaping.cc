@@ -520,13 +520,23 @@ Part part_of(const Gate& g, const Tenant* tenant) {
 
 /// How many jobs go before one more of the party is through, itself included: no more than wait, nor more of each party
 /// of its tenant than of its own, nor more of each tenant than of its own by weight.
-std::size_t turn_of(const Gate& g, Party* party) {
-  const auto at = g.shares.find(party);
+std::size_t turn_of(const Gate& g, const Party* party, std::uint32_t ratio) {
+  const auto at = g.shares.find(const_cast<Party*>(party));
   const std::size_t before = at == g.shares.end() ? 0 : at->second->count, fresh = at == g.shares.end() ? 1 : 0;
-  if (party->tenant == nullptr) return std::min(g.waiting + 1, (before + 1) * (g.shares.size() + fresh));
+  // Of its own class so many, and of each other class as many as have their turns meanwhile.
+  const auto with_other_classes = [&](const std::array<std::size_t, kUrgencies>& there, std::size_t parties) {
+    const UrgencyTurn own = party->turns;
+    const std::size_t mine = std::min(there[index_of(own.urgency)] + 1, (before + 1) * (parties + fresh));
+    std::size_t all = mine;
+    for (const Urgency u : {Urgency::bulk, Urgency::normal, Urgency::urgent})
+      if (u != own.urgency)
+        all += std::min<std::size_t>(there[index_of(u)], mine * own.cost / qmgr::turn_of(u, ratio).cost);
+    return all;
+  };
+  if (party->tenant == nullptr) return std::min(g.waiting + 1, with_other_classes(g.by_urgency, g.shares.size()));
   const auto known = g.tenants.find(party->tenant);
   const TenantAtGate tenant = known == g.tenants.end() ? TenantAtGate{} : known->second;
-  const std::uint64_t own = std::min(tenant.jobs + 1, (before + 1) * (tenant.parties + fresh));
+  const std::uint64_t own = with_other_classes(tenant.by_urgency, tenant.parties);
   const Part part = part_of(g, party->tenant);
   return std::min<std::size_t>(g.waiting + 1, (own * part.of + part.weight - 1) / part.weight);
 }
@@ -537,7 +547,7 @@ std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
   const bool held = g.held_until > clock_.now;
   const SteadyTime at_best = opens(g);
   SteadyTime turn = std::max(clock_.now, at_best == kNever ? g.held_until : at_best);
-  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(turn_of(g, party));
+  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(turn_of(g, party, options_.urgency_ratio));
   const auto most = std::chrono::duration_cast<SteadyTime::duration>(options_.share_time);
   if (turn - clock_.now <= most) return std::nullopt;
   // Messages come back when there is room in the line, as many as there is room for.

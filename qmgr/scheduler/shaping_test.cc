@@ -58,6 +58,7 @@ class Receivers {
   seconds blocked{0};                          // a source, for the longest time
   bool keeps_offering = false;                 // a sender whose mail is done comes again
   std::map<std::string, std::string> tenants;  // by sender's domain, which is a tenant of its own else
+  std::map<std::string, Urgency> urgency;      // by sender's domain
 
   explicit Receivers(Mode mode) {
     shaping.mode = mode;
@@ -137,7 +138,8 @@ class Receivers {
   void begin(MessageNumber n) {
     const std::string& domain = messages_.at(n).domain;
     const auto tenant = tenants.find(domain);
-    core().admit(n, {0}, messages_.at(n).source, tenant == tenants.end() ? domain : tenant->second, domain);
+    core().admit(n, {0}, messages_.at(n).source, tenant == tenants.end() ? domain : tenant->second, domain,
+                 urgency.contains(domain) ? urgency.at(domain) : Urgency::normal);
     carry_out();
   }
   void ended(MessageNumber n, bool again, seconds wait = seconds(0)) {
@@ -573,6 +575,24 @@ BOOST_AUTO_TEST_CASE(a_rate_is_dealt_to_tenants_however_many_senders_they_have) 
     BOOST_TEST(share > due - 0.05, weight << ": " << share);
     BOOST_TEST(share < due + 0.05, weight << ": " << share);
   }
+}
+
+/// A source may send two messages a second there. A newsletter fills the line; what is urgent passes it.
+BOOST_AUTO_TEST_CASE(urgent_mail_is_first_before_a_rate_limit) {
+  Receivers world(Mode::yes);
+  world.limits.rate_limit = shaping::Rate::per_second(2);
+  world.urgency = {{"news.example", Urgency::bulk}, {"reset.example", Urgency::urgent}};
+  world.offer("news.example", 10'000, 1);
+  world.run(seconds(30));
+  const auto before = world.delivered["news.example"];
+  for (int i = 0; i < 20; ++i) {
+    world.offer("reset.example", 1, 2);
+    world.run(seconds(5));
+    BOOST_TEST(world.delivered["reset.example"] == static_cast<std::uint64_t>(i + 1));
+  }
+  BOOST_TEST(world.put_off["reset.example"] == 0U);
+  // Two a second for 100 seconds, less what was urgent.
+  BOOST_TEST(world.delivered["news.example"] - before >= 200 - 20 - 4U);
 }
 
 BOOST_AUTO_TEST_CASE(a_backlog_goes_at_the_rate_that_is_allowed_from_its_first_to_its_last_message) {

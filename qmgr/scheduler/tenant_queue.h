@@ -1,7 +1,8 @@
 #pragma once
-/// A WorkerQueue for each tenant, and the turns among them.
+/// An UrgencyQueue for each tenant, and the turns among them.
 ///
-/// Use:     as a WorkerQueue, which has the same functions; served() when what next() named has left for good.
+/// Use:     as a WorkerQueue, which has the same functions; served() when what next() named has left for good, with
+///          its tenant and its turn().
 /// Cost:    without tenants that of a WorkerQueue and one comparison. With them O(log n) in the tenants that wait, too.
 /// Rules:   a tenant that may not take one of the free workers (Fairness, for what all its parties hold together), or
 ///          has no party that may, stands aside, ordered by how many must be free: no code walks over all tenants.
@@ -10,7 +11,7 @@
 #include <utility>
 
 #include "qmgr/scheduler/tenant.h"
-#include "qmgr/scheduler/worker_queue.h"
+#include "qmgr/scheduler/urgency_round.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -67,10 +68,15 @@ class TenantQueue {
     return nullptr;
   }
   /// An element of the tenant has been served, with so many recipients.
-  void served(Tenant* tenant, std::size_t recipients) {
-    if (tenant == nullptr) return;
-    if (Line* const line = find(*tenant)) line->charge(tenant->turn_of(recipients));
+  void served(Tenant* tenant, UrgencyTurn turn, std::size_t recipients) {
+    if (tenant == nullptr) return plain_.served(turn, recipients);
+    Line* const line = find(*tenant);
+    if (line == nullptr) return;
+    line->waiting.served(turn, recipients);
+    line->charge(tenant->turn_of(recipients));
   }
+  /// An urgent one that waits, of the tenant with the first turn; nullptr: there is none.
+  T* urgent() const { return ready_.empty() ? plain_.urgent() : ready_.begin()->line->waiting.urgent(); }
   std::size_t size() const { return plain_.size() + size_; }
   /// One of those that came first, or last, whether it may take a worker or not; of the tenant with the first turn, or
   /// the last. nullptr: the queue is empty.
@@ -125,7 +131,7 @@ class TenantQueue {
     }
     TenantQueue& in;
     Tenant& tenant;
-    WorkerQueue<T> waiting;
+    UrgencyQueue<T> waiting;
     std::uint64_t had = 0;
     typename std::set<Turn>::iterator in_ready;
     typename std::set<std::pair<std::uint64_t, Line*>>::iterator in_aside;
@@ -142,7 +148,7 @@ class TenantQueue {
   }
 
   std::uint32_t Tenant::* const held_;
-  WorkerQueue<T> plain_;
+  UrgencyQueue<T> plain_;
   std::set<Turn> ready_;
   std::set<std::pair<std::uint64_t, Line*>> aside_;  // by how many workers must be free
   TenantTurns turns_;

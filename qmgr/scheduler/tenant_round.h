@@ -1,6 +1,6 @@
 #pragma once
-/// What waits in a cluster, in turns: those of each tenant go round among themselves, and tenants have turns by
-/// recipients and weights (tenant.h).
+/// What waits in a cluster, in turns: those of each tenant go round among themselves, by how urgent they are
+/// (urgency_round.h), and tenants have turns by recipients and weights (tenant.h).
 ///
 /// Use:     as the List that it is without tenants; rotate() says how many recipients the first one took
 ///          away, and remove() is called before an element goes.
@@ -12,6 +12,7 @@
 
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/tenant.h"
+#include "qmgr/scheduler/urgency_round.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -36,11 +37,11 @@ class TenantRound {
   void push_front(Node<T>& node) { put(node, true); }
   /// The first one is served, with so many recipients: the next one's turn comes.
   void rotate(std::size_t recipients) {
-    if (!lines_) return plain_.rotate();
+    if (!lines_) return plain_.rotate(recipients);
     if (lines_->ready.empty()) return;
     Line& line = *lines_->ready.begin()->line;
     lines_->turns.serves(line.had);
-    line.waiting.rotate();
+    line.waiting.rotate(recipients);
     lines_->ready.erase(lines_->ready.begin());
     line.had += line.tenant->turn_of(recipients);
     lines_->ready.insert({line.had, line.tenant->number, &line});
@@ -75,7 +76,7 @@ class TenantRound {
   static constexpr std::size_t kKept = 64;  // tenants that have had more and do not wait
   struct Line {
     Tenant* tenant = nullptr;  // while something waits
-    List<T> waiting;
+    UrgencyRound<T> waiting;
     std::uint64_t had = 0;
   };
   struct Turn {
@@ -105,7 +106,7 @@ class TenantRound {
       line.waiting.push_back(node);
   }
 
-  List<T> plain_;
+  UrgencyRound<T> plain_;
   std::unique_ptr<Lines> lines_;  // while tenants wait
 };
 

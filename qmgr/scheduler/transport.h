@@ -31,6 +31,7 @@ struct Transport {
   TenantQueue<Claim> waiting{&Tenant::concurrency};
   TenantQueue<Claim> probe_waiting{&Tenant::concurrency};
   List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
+  bool yielding = false;    // a connection closes so that something urgent gets its worker
   std::uint32_t probing = 0;
   std::size_t wanted_probes = 0;       // PoolShares that wait for one
   SteadyTime look_at_probes = kNever;  // when one of them may have to be given up

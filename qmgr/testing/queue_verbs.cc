@@ -40,14 +40,17 @@ void advance(QueueWorld& w, const Arguments& a) {
 
 void order(QueueWorld& w, const Arguments& a) {
   static const std::map<std::string, ipc::queue::Verb> kOrders = {
-      {"hold", ipc::queue::Verb::hold},   {"release", ipc::queue::Verb::release}, {"delete", ipc::queue::Verb::remove},
-      {"flush", ipc::queue::Verb::flush}, {"requeue", ipc::queue::Verb::requeue}, {"expire", ipc::queue::Verb::expire}};
+      {"hold", ipc::queue::Verb::hold},       {"release", ipc::queue::Verb::release},
+      {"delete", ipc::queue::Verb::remove},   {"flush", ipc::queue::Verb::flush},
+      {"flush_set", ipc::queue::Verb::flush}, {"requeue", ipc::queue::Verb::requeue},
+      {"expire", ipc::queue::Verb::expire}};
   const auto verb = kOrders.find(a.at(0));
   BOOST_REQUIRE_MESSAGE(verb != kOrders.end(), "no such order: " << a.at(0));
   const auto at = running(w).where(a.at(1));
   BOOST_REQUIRE_MESSAGE(at.has_value(), a.at(1) << " is not in the queue");
   const auto outcome = std::make_shared<std::optional<ipc::queue::Outcome>>();
-  w.qmgr->manager_->event()->orders.give(*at, verb->second, [outcome](ipc::queue::Outcome o) { *outcome = o; });
+  w.qmgr->manager_->event()->orders.give(
+      *at, verb->second, [outcome](ipc::queue::Outcome o) { *outcome = o; }, {}, a.at(0) != "flush_set");
   w.qmgr->run();
   const bool obeyed = *outcome == ipc::queue::Outcome::ok;
   const bool awaited = !outcome->has_value();  // of a message with a delivery under way
@@ -70,7 +73,16 @@ constexpr Verb kVerbs[] = {
        w.qmgr->run();
        BOOST_TEST(w.outside.acknowledged.contains(a.at(0)));
      }},
-    {"send", "MSG ADDRESS …", "the same, but nothing is written yet", send},
+    {"arrive_later", "MSG D ADDRESS …", "the same, but it is to be sent after D only",
+     [](QueueWorld& w, const Arguments& a) {
+       Qmgr& qmgr = running(w);
+       qmgr.later = std::chrono::duration_cast<seconds>(a.duration(1));
+       qmgr.send(a.at(0), "sender@x.example", a.list(2));
+       qmgr.later = seconds(0);
+       qmgr.run();
+       BOOST_TEST(w.outside.acknowledged.contains(a.at(0)));
+     }},
+    {"send", "MSG ADDRESS …", "as arrive, but nothing is written yet", send},
     {"run", "", "everything that can happen without time passing",
      [](QueueWorld& w, const Arguments&) { running(w).run(); }},
     {"advance", "D", "time passes, and what is due meanwhile happens when it is due", advance},
@@ -82,8 +94,11 @@ constexpr Verb kVerbs[] = {
      }},
     {"well", "yes|no", "whether recipients later… are taken",
      [](QueueWorld& w, const Arguments& a) { running(w).all_well = a.at(0) == "yes"; }},
-    {"order", "hold|release|delete|flush|requeue|expire MSG [obeyed|refused|waits]",
-     "an administrator's order, and how it ends: waits, until the delivery under way is over", order},
+    {"order", "hold|release|delete|flush|flush_set|requeue|expire MSG [obeyed|refused|waits]",
+     "an administrator's order, and how it ends: waits, until the delivery under way is over; flush_set: it is one of "
+     "a "
+     "set, as of a site",
+     order},
     {"flush", "", "everything is due",
      [](QueueWorld& w, const Arguments&) {
        running(w).manager_->flush_all();

@@ -143,6 +143,8 @@ constexpr Verb kSettings[] = {
      [](World& w, const Arguments& a) { w.options.fairness.scale_max_concurrency = a.number(0); }},
     {"tenants", "yes|no", "whether there are tenants",
      [](World& w, const Arguments& a) { w.options.tenants = a.at(0) == "yes"; }},
+    {"urgency_ratio", "N", "how many times as much more urgent mail gets",
+     [](World& w, const Arguments& a) { w.options.urgency_ratio = a.number(0); }},
     {"routers", "N", "look-ups under way at once",
      [](World& w, const Arguments& a) { w.options.routing_workers = a.number(0); }},
     {"valid", "D", "how long a look-up's answer is valid",
@@ -172,6 +174,10 @@ constexpr Verb kVerbs[] = {
 
     {"tenant", "NAME", "whose the messages are that arrive from now on",
      [](World& w, const Arguments& a) { w.tenant = a.at(0); }},
+    {"urgency", "bulk|normal|urgent", "how urgent the messages are that arrive from now on",
+     [](World& w, const Arguments& a) {
+       w.urgency = a.at(0) == "bulk" ? Urgency::bulk : a.at(0) == "urgent" ? Urgency::urgent : Urgency::normal;
+     }},
     {"weigh", "NAME N", "the weight of a tenant that is here becomes known",
      [](World& w, const Arguments& a) { w.core().tenant_weight(a.at(0), a.number(1)); }},
     {"arrive", "MSG DOMAIN[*N] …", "a message, with N recipients in each; d%*3: d0, d1, d2", arrive},

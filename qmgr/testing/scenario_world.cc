@@ -37,7 +37,7 @@ void World::arrive(const std::string& name, const std::vector<std::string>& reci
   m.recipients = recipients;
   Ordinals all;
   for (std::uint32_t i = 0; i < recipients.size(); ++i) all.push_back(i);
-  core().admit(m.number, all, 0, tenant);
+  core().admit(m.number, all, 0, tenant, {}, urgency);
 }
 
 void World::one_domain(ConnectionNumber c, std::size_t count) {

@@ -50,6 +50,7 @@ class World {
   destdb::MemoryTable table;
   bool manual_routing = false;
   std::string tenant;  // of what arrives
+  Urgency urgency = Urgency::normal;
   void add_to_class(std::uint32_t number, std::size_t most, const std::vector<std::string>& members);
 
   // --- events ---

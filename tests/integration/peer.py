@@ -274,7 +274,8 @@ class Peer:
                 for word in match.group(2).split() if match else []:
                     name = word.split("=")[0].upper()
                     known = {"SIZE": "SIZE", "BODY": "8BITMIME", "RET": "DSN", "ENVID": "DSN",
-                             "SMTPUTF8": "SMTPUTF8", "REQUIRETLS": "REQUIRETLS"}.get(name)
+                             "SMTPUTF8": "SMTPUTF8", "REQUIRETLS": "REQUIRETLS",
+                             "MT-PRIORITY": "MT-PRIORITY"}.get(name)
                     if known == "REQUIRETLS" and session.tls is None:
                         self._violation(session, "REQUIRETLS in clear text")
                     if known is None or not any(f.split()[0] == known for f in self.features):

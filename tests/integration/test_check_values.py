@@ -41,6 +41,7 @@ VALUES = [
     ("header_checks", SERVED, "pickup"),
     ("message_strip_characters", "\\9", "pickup"),
     ("tenant_identity", "shoe_size", "pickup"),
+    ("message_priority", "shoe_size", "pickup"),
     ("srs_domain", "-", "verify"),
     ("session_classes", "{ nonsense", "anvil"),
     ("shaping_minimum_rate", "quick", "qmgr"),

@@ -21,7 +21,7 @@ SWITCHES = {
     "mail_owner": "nobody", "queue_owner": "nobody", "destdb_backend": "redis", "destdb_redis_server": "127.0.0.1:1",
     "smtp_sasl_auth_enable": "yes", "lmtp_sasl_auth_enable": "yes", "smtpd_sasl_auth_enable": "yes",
     "smtpd_sasl_type": "dovecot", "smtpd_sasl_path": "inet:127.0.0.1:1", "smtpd_tls_security_level": "may",
-    "internal_mail_filter_classes": "bounce, notify", "tenant_identity": "sasl_login, header",
+    "internal_mail_filter_classes": "bounce, notify", "tenant_identity": "sasl_login, header", "message_priority": "mt_priority, header",
     "tenant_header": "X-Tenant", "default_destination_rate_limit": "10/s", "requiretls_enable": "yes",
     "srs_domain": "srs.example", "tls_key_service_name": "nobody", "dkim_signing": "yes",
     "smtpd_restriction_classes": "a_class", "a_class": "check_client_access TABLE",
