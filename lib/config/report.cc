@@ -442,10 +442,14 @@ Findings findings(const Config& config) {
 std::string no_login(const Config& config) {
   const Settings& s = config.settings();
   if (!s.smtpd_sasl_auth_enable || iequals(s.smtpd_sasl_type, "dovecot")) return {};
+  if (asks_tokens(s))
+    return s.smtpd_sasl_token_file.empty() ? "smtpd_sasl_type is token and smtpd_sasl_token_file is empty: nobody can "
+                                             "log in (docs/authentication.md)"
+                                           : std::string();
   const std::string what = "smtpd_sasl_auth_enable = yes: AUTH is not offered and nobody can log in, because ";
   if (!asks_login_program(s))
     return what + "smtpd_sasl_type \"" + printable(s.smtpd_sasl_type, 50) +
-           "\" is not available, only cyrus, dovecot and table (docs/authentication.md)";
+           "\" is not available, only cyrus, dovecot, table and token (docs/authentication.md)";
   if (cyrus_socket(config)) return {};
   return what + "smtpd_sasl_type is " + (asks_cyrus(s) ? "cyrus" : "table") +
          " and master.cf has no service with the program cyrus: add the line \"" + cyrus_line(config.master()) +
