@@ -5,8 +5,8 @@
 ///          const Answered* known = table.find(key, now);   // nullptr: no request had this key
 ///          if (!table.has_room(key, answer)) … 503 …   table.put(key, answer);
 ///          for (const auto& key : table.take_old(now)) … remove it from the file …
-/// Key:     answer_key(token, the client's text): 32 bytes for the token, then 32 for the text, so that nobody asks with
-///          a token for the answers of another.
+/// Key:     answer_key(token, the client's text): 32 bytes for the token, then 32 for the text, so that nobody asks
+///          with a token for the answers of another.
 /// Bounds:  limit bytes in all, a quarter of them for a token. What does not fit is refused, and nothing is forgotten
 ///          before its time: the promise would be void.
 /// Pure; one thread.

@@ -2,10 +2,10 @@
 /// Makes a message of what a client says in JSON: header, text, HTML and attachments by MIME, and the envelope.
 ///
 /// Use:     auto made = compose(std::move(request), {.message_id = …, .date = …, .boundary = …});
-/// Form:    CRLF at the end of each line, lines of at most 998 bytes, ASCII alone, but for addresses whose local part is
-///          not ASCII (needs_smtputf8). Text and HTML: 7bit, quoted-printable or base64, whatever is shortest to read.
-///          multipart/alternative holds text and HTML, multipart/related the HTML with its attachments that have a cid,
-///          multipart/mixed those and the other attachments.
+/// Form:    CRLF at the end of each line, lines of at most 998 bytes, ASCII alone, but for addresses whose local part
+///          is not ASCII (needs_smtputf8). Text and HTML: 7bit, quoted-printable or base64, whatever is shortest to
+///          read. multipart/alternative holds text and HTML, multipart/related the HTML with its attachments that
+///          have a cid, multipart/mixed those and the other attachments.
 /// Safe:    no text of the request ends a field, begins one, or ends a part: control characters are refused in all that
 ///          comes into the header, and a boundary begins with "=_", which neither encoding can have. Text that is 7bit
 ///          and has such a line is quoted-printable.

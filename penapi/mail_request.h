@@ -2,8 +2,9 @@
 /// What a client that hands in mail says in JSON: the message in parts, and its envelope.
 ///
 /// Use:     auto mail = parse_mail_request(body);        // an error is the status and the sentence for the client
-/// Form:    one object with the names of MailRequest, and no others; docs/http-submission.md has them. It is read without
-///          a tree: what has another form is refused where it stands, and memory goes by the texts of the request.
+/// Form:    one object with the names of MailRequest, and no others; docs/http-submission.md has them. It is read
+///          without a tree: what has another form is refused where it stands, and memory goes by the texts of the
+///          request.
 /// Errors:  400: it is no JSON. 422: it is JSON of another form.
 /// Pure; any thread.
 #include <expected>

@@ -6,8 +6,8 @@
 /// Trust:   a connection to an inet address that is not loopback is encrypted and needs a token for all but the health
 ///          routes. Requests to inet addresses must name this host (http.h, is_own_host).
 /// Bounds:  a request has penapi_timeout to come, its answer as long to be taken; a header and a body have the sizes of
-///          http.h, and mail those of submissions.h; at most kQuestions requests at a time have qmgr answer something, of which kListings have it go
-///          through its queue; others wait.
+///          http.h, and mail those of submissions.h; at most kQuestions requests at a time have qmgr answer
+///          something, of which kListings have it go through its queue; others wait.
 /// Thread:  the loop's.
 #include <functional>
 #include <memory>

@@ -56,7 +56,7 @@ std::optional<std::string> token_of(std::string_view authorization) {
   return std::string(token);
 }
 
-/// The client's text, with or without the quotes of a structured field. nullopt: it is none.
+/// The client's text, with or without the quotes of a structured field. nullopt: it has another form.
 std::optional<std::string> key_of(std::string_view text) {
   if (text.size() >= 2 && text.starts_with('"') && text.ends_with('"')) text = text.substr(1, text.size() - 2);
   if (text.empty() || text.size() > Submissions::kLongestKey) return std::nullopt;
@@ -194,9 +194,6 @@ Submissions::Submissions(Server& server) : server_(server), free_(0), freed_(ser
 }
 
 std::optional<Response> Submissions::read_head(const Request& request, Job& job) const {
-  const auto token = token_of(request.authorization);
-  if (!token) return failure(401, "this needs a token: Authorization: Bearer TOKEN");
-  job.token = *token;
   job.type = to_lower(media_type(request.content_type));
   if (job.type != kJson && job.type != kMessage)
     return failure(415, "Content-Type is application/json or message/rfc822");
@@ -211,17 +208,17 @@ std::optional<Response> Submissions::read_head(const Request& request, Job& job)
 
 Task<Response> Submissions::take(async::Stream& stream, const RequestHead& head, bool local, bool& read) {
   Job job(server_);
-  if (auto no = read_head(head.request(), job)) co_return *std::move(no);
-  if (head.length() == 0) co_return failure(400, "there is no body");
+  auto token = token_of(head.request().authorization);
+  if (!token) co_return failure(401, "this needs a token: Authorization: Bearer TOKEN");
+  job.token = *std::move(token);
   if (!local) {
     if (auto at = async::peer_address(stream.fd())) job.client.from = *std::move(at);
     if (auto at = async::local_address(stream.fd())) job.client.to = *std::move(at);
   }
-  if (auto no = co_await log_in(job)) {
-    co_await job.smtp.quit();
-    co_return *std::move(no);
-  }
-  Response response = co_await take_body(stream, head, job, read);
+  auto no = co_await log_in(job);
+  if (!no) no = read_head(head.request(), job);
+  if (!no && head.length() == 0) no = failure(400, "there is no body");
+  Response response = no ? *std::move(no) : co_await take_body(stream, head, job, read);
   co_await job.smtp.quit();
   co_return response;
 }
@@ -331,7 +328,8 @@ Task<Response> Submissions::with_key(Job& job) {
     }
   }
   Response response = co_await send(job);
-  // Refusals for good are answers too. What was put off may be asked again, and is kept only where the end is not known.
+  // Refusals for good are answers too. What was put off may be asked again, and is kept only where the end is not
+  // known.
   if (response.status == 422 || response.status == 413) {
     Answered answer{.certain = true,
                     .digest = job.digest,
