@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kTokenBytes = 32;
 constexpr std::size_t kAround = 400;  // of an entry in memory, beside its texts
 
-std::string token_of(const std::string& key) { return key.substr(0, kTokenBytes); }
+std::string token_part(const std::string& key) { return key.substr(0, kTokenBytes); }
 
 }  // namespace
 
@@ -28,7 +28,7 @@ const Answered* AnswerTable::find(const std::string& key, WallTime now) const {
 bool AnswerTable::has_room(const std::string& key, const Answered& answer) const {
   const auto before = answers_.find(key);
   const std::size_t freed = before == answers_.end() ? 0 : cost(before->second);
-  const auto mine = by_token_.find(token_of(key));
+  const auto mine = by_token_.find(token_part(key));
   const std::size_t token = mine == by_token_.end() ? 0 : mine->second;
   return bytes_ - freed + cost(answer) <= limit_ && token - freed + cost(answer) <= limit_ / 4;
 }
@@ -37,7 +37,7 @@ void AnswerTable::put(const std::string& key, Answered answer) {
   erase(key);
   const std::size_t bytes = cost(answer);
   bytes_ += bytes;
-  by_token_[token_of(key)] += bytes;
+  by_token_[token_part(key)] += bytes;
   by_time_.emplace(answer.at, key);
   answers_.emplace(key, std::move(answer));
 }
@@ -47,7 +47,7 @@ void AnswerTable::erase(const std::string& key) {
   if (at == answers_.end()) return;
   const std::size_t bytes = cost(at->second);
   bytes_ -= bytes;
-  if (const auto mine = by_token_.find(token_of(key)); (mine->second -= bytes) == 0) by_token_.erase(mine);
+  if (const auto mine = by_token_.find(token_part(key)); (mine->second -= bytes) == 0) by_token_.erase(mine);
   for (auto [first, last] = by_time_.equal_range(at->second.at); first != last; ++first)
     if (first->second == key) {
       by_time_.erase(first);
