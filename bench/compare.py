@@ -8,6 +8,8 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            domains20, domains100   4,000 messages to 1,000 domains that a transport table spreads over 50 hosts
            tls20, tls100       relay20 and relay100 with STARTTLS on both sides, connections reused on both
            calls20             relay20 with a connection for each message
+           tls-calls20         tls20 with a connection and a full handshake for each message
+           signed20            relay20 where each message is signed by DKIM with RSA 2048 (Penstock alone)
            classes20           the same with a session class of 12 for clients and outgoing mail together: eight of
                                the 20 clients are refused at any time, and come again after 50 ms (Penstock alone)
            events20            relay20 with event_log_file (Penstock alone), to be compared with relay20
@@ -407,6 +409,24 @@ def relay(build, server_type, connections, messages, size, spread=False, tls=Non
         sink.stop()
 
 
+def signed(build, server_type, messages=2000):
+    with tempfile.TemporaryDirectory(prefix="pen-bench-") as folder:
+        def file(name, text=""):
+            path = os.path.join(folder, name)
+            with open(path, "w") as out:
+                out.write(text)
+            return path
+        os.chmod(folder, 0o755)
+        key = file("key")
+        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+        names, senders = file("keys", f"one bench.example:s:{key}\n"), file("senders", "* one\n")
+        figures = relay(build, server_type, 20, messages, 4096, further=(
+            f"\ndkim_signing = yes\ndkim_key_table = {names}\ndkim_signing_table = refile:{senders}\n"))
+        if figures["bytes/message"] < 4096 + 400:
+            raise RuntimeError(f"{figures['bytes/message']} bytes arrived for each: not signed")
+        return figures
+
+
 def told(build, server_type):
     """relay20 with the events of it in a file."""
     with tempfile.TemporaryDirectory(prefix="pen-events-", dir=os.environ.get("BENCH_DIR", "/var/tmp")) as directory:
@@ -552,6 +572,8 @@ WORKLOADS = {
     "tls20": lambda b, s: relay(b, s, 20, 4000, 4096, tls=Certificate()),
     "tls100": lambda b, s: relay(b, s, 100, 4000, 4096, tls=Certificate()),
     "calls20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True),
+    "tls-calls20": lambda b, s: relay(b, s, 20, 2000, 4096, tls=Certificate(), calls=True),
+    "signed20": signed,
     "classes20": lambda b, s: relay(
         b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"
     ),
@@ -575,7 +597,8 @@ WORKLOADS = {
     "envelope": envelope,
 }
 SERVERS = {"penstock": PenstockServer, "postfix": PostfixServer}
-SKIP = {("events20", "postfix"): "has no events",
+SKIP = {("signed20", "postfix"): "signs by a filter: filters.py",
+        ("events20", "postfix"): "has no events",
         ("classes20", "postfix"): "knows no session classes",
         ("idle", "postfix"): "a process per session: 10,000 take 12 GiB"}
 

@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "keys/sources.h"
+#include "lib/async/handler_pool.h"
+#include "lib/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
 #include "lib/net/tls/context.h"
@@ -24,6 +29,8 @@ constexpr seconds kQuiet{1}, kLongestRest{10};
 // minute. Certificates are renewed long before they end.
 constexpr seconds kLookPause{10}, kLongestLookPause{60};
 constexpr int kLookShare = 100;
+// Signatures of one client that threads have in hand; further requests wait in its socket.
+constexpr std::size_t kMostInHand = 256;
 
 struct Server {
   Server(const config::Config& config) : sources(config, system_clock()) {
@@ -40,7 +47,8 @@ struct Server {
     hang_up.raise();
     hang_up.reset();
   }
-  ipc::keys::FromKeys answer(Use use, const ipc::keys::ToKeys& request) {
+  using Begun = std::variant<ipc::keys::FromKeys, keys::Operation>;
+  Begun begin(Use use, const ipc::keys::ToKeys& request) {
     if (const auto* wanted = std::get_if<ipc::keys::Find>(&request); wanted != nullptr && use == Use::server) {
       ++found;
       auto out = sources.find(*wanted);
@@ -51,19 +59,28 @@ struct Server {
       sources.look(vault);
       tell_news();
     }
-    auto out = vault.answer(use, request);
-    if (auto* list = std::get_if<ipc::keys::Listed>(&out)) {
+    auto out = vault.begin(use, request);
+    auto* answer = std::get_if<ipc::keys::FromKeys>(&out);
+    if (answer == nullptr) return out;
+    if (auto* list = std::get_if<ipc::keys::Listed>(answer)) {
       ++listed;
       sources.complete(use, *list);
       return out;
     }
-    auto* done = &std::get<ipc::keys::Done>(out);
-    if (done->refusal == ipc::keys::Refusal::unknown_key && use == Use::server) {
-      out = sources.by_name().answer(use, request);
-      done = &std::get<ipc::keys::Done>(out);
-    }
-    ++(done->refusal == ipc::keys::Refusal::none ? signed_by[static_cast<std::size_t>(use)] : refused);
+    if (std::get<ipc::keys::Done>(*answer).refusal == ipc::keys::Refusal::unknown_key && use == Use::server)
+      return sources.by_name().begin(use, request);
     return out;
+  }
+  ipc::keys::FromKeys counted(Use use, ipc::keys::FromKeys answer) {
+    if (const auto* done = std::get_if<ipc::keys::Done>(&answer))
+      ++(done->refusal == ipc::keys::Refusal::none ? signed_by[static_cast<std::size_t>(use)] : refused);
+    return answer;
+  }
+  /// With one processor, or one thread wanted, the loop signs itself.
+  void make_threads(async::Loop& on, int wanted) {
+    loop = &on;
+    const unsigned threads = wanted == 0 ? std::thread::hardware_concurrency() : static_cast<unsigned>(wanted);
+    if (threads > 1) pool.emplace(on, threads);
   }
 
   keys::Vault vault;
@@ -71,31 +88,61 @@ struct Server {
   std::array<std::uint64_t, keys::kUses> signed_by{};
   std::uint64_t refused = 0, listed = 0, found = 0;
   async::Loop* loop = nullptr;
+  std::optional<async::HandlerPool> pool;  // for what is slow
   SteadyTime last_question{};
   async::Cancel hang_up;
   std::uint64_t list_generation = 0;
   bool stopping = false;
 };
 
-/// What is not answered when the process ends is asked again of the next one.
-async::Task<Result<void>> serve(std::shared_ptr<Server> server, Use use, Channel channel) {
-  const Clock& clock = server->loop->clock();
+struct Client {
+  Client(async::Loop& loop, Channel opened) : channel(std::move(opened)), room(loop, kMostInHand), in_hand(loop) {}
+  void send(const ipc::keys::FromKeys& answer) {
+    std::visit([&](const auto& one) { (void)channel.send(one); }, answer);
+  }
+  Channel channel;
+  async::Semaphore room;
+  async::Gate in_hand;  // they end with the client
+};
+
+/// In a thread, while the loop goes on reading.
+async::Task<void> sign(Server* server, Client* client, Use use, keys::Operation operation) {
+  auto done = co_await server->pool->run([operation = std::move(operation)] { return operation.run(); });
+  client->send(server->counted(use, std::move(done)));
+  client->room.release();
+}
+
+async::Task<Result<void>> serve(Server& server, Client& client, Use use) {
+  const Clock& clock = server.loop->clock();
   SteadyTime began = clock.now();
-  const std::uint64_t mine = server->list_generation;
-  while (mine == server->list_generation) {
-    auto received = co_await channel.receive({.cancel = &server->hang_up});
-    if (!received) {
-      (void)co_await channel.flush({.deadline = server->loop->now() + seconds(5)});
-      co_return fail(std::move(received).error());
+  const std::uint64_t mine = server.list_generation;
+  while (mine == server.list_generation) {
+    PEN_CO_TRY_ASSIGN(auto received, co_await client.channel.receive({.cancel = &server.hang_up}));
+    server.last_question = server.loop->now();
+    auto begun = server.begin(use, received.message);
+    auto* operation = std::get_if<keys::Operation>(&begun);
+    if (operation != nullptr && operation->slow() && server.pool) {
+      PEN_CO_TRY(co_await client.room.acquire());
+      client.in_hand.spawn("signature", sign(&server, &client, use, std::move(*operation)));
+    } else {
+      client.send(server.counted(use, operation != nullptr ? operation->run() : std::get<0>(std::move(begun))));
     }
-    server->last_question = server->loop->now();
-    std::visit([&](const auto& answer) { (void)channel.send(answer); }, server->answer(use, received->message));
-    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop->now() + seconds(30)}));
+    if (client.channel.congested())
+      PEN_CO_TRY(co_await client.channel.flush({.deadline = server.loop->now() + seconds(30)}));
     if (clock.now() - began < kTurn) continue;
-    co_await server->loop->next_turn();
+    co_await server.loop->next_turn();
     began = clock.now();
   }
-  co_return co_await channel.flush({.deadline = server->loop->now() + seconds(5)});
+  co_return Result<void>();
+}
+
+/// What is not answered when the process ends is asked again of the next one.
+async::Task<Result<void>> serve_client(std::shared_ptr<Server> server, Use use, Channel channel) {
+  Client client(*server->loop, std::move(channel));
+  auto ended = co_await serve(*server, client, use);
+  (void)co_await client.in_hand.drained({.deadline = server->loop->now() + seconds(5)});
+  auto flushed = co_await client.channel.flush({.deadline = server->loop->now() + seconds(5)});
+  co_return ended ? std::move(flushed) : std::move(ended);
 }
 
 std::vector<std::string> status(const Server& s) {
@@ -140,12 +187,12 @@ Result<void> look(service::Context& context) {
 }
 
 Result<service::Hooks> start(service::Context& context, std::shared_ptr<Server> server) {
-  server->loop = &context.loop();
+  server->make_threads(context.loop(), context.settings().tls_key_process_threads);
   server->sources.watch();
   if (server->sources.closed()) context.loop().spawn("renewals", look_for_renewals(server, &context));
   const auto for_use = [&](std::string_view name, Use use) {
     return service::Conversation{
-        name, [server, use](ipc::Opening opening) { return serve(server, use, Channel(std::move(opening))); }};
+        name, [server, use](ipc::Opening opening) { return serve_client(server, use, Channel(std::move(opening))); }};
   };
   service::serve_conversations(
       context, {for_use(ipc::keys::kServerName, Use::server), for_use(ipc::keys::kClientName, Use::client),
@@ -162,10 +209,11 @@ int main(int argc, char** argv) {
   const auto with_privileges = [&server](const pen::config::Config& config) {
     server = std::make_shared<Server>(config);
   };
-  return pen::service::run(argc, argv,
-                           {.name = "keys",
-                            .summary = "holds private keys, and signs with them",
-                            .look = look,
-                            .with_privileges = with_privileges},
-                           [&server](pen::service::Context& context) { return start(context, server); });
+  return pen::service::run(
+      argc, argv,
+      {.name = "keys",
+       .summary = "holds private keys, and signs with them",
+       .look = look,
+       .with_privileges = with_privileges},
+      [&server](pen::service::Context& context) { return start(context, std::exchange(server, nullptr)); });
 }

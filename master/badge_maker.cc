@@ -30,11 +30,11 @@ ipc::Badges BadgeMaker::badges_for(const service::Planned& service, const std::v
   for (const service::Planned& other : all) {
     if (ipc::may_talk(service.program, other.program)) {
       for (const auto& socket : other.sockets)
-        if (socket.is_unix()) out.worn.push_back({socket.path, badge(other.label, service.program)});
+        if (socket.is_unix()) out.worn.push_back({socket.path, badge(other.entry(), service.program)});
     }
     if (ipc::may_talk(other.program, service.program)) clients.insert(other.program);
   }
-  for (const std::string& client : clients) out.known.push_back({client, badge(service.label, client)});
+  for (const std::string& client : clients) out.known.push_back({client, badge(service.entry(), client)});
   return out;
 }
 

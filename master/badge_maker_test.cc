@@ -34,6 +34,14 @@ BOOST_AUTO_TEST_CASE(a_client_and_the_services_that_it_may_talk_to_have_the_same
   BOOST_TEST(smtpd.program == "smtpd");
 }
 
+BOOST_AUTO_TEST_CASE(all_processes_of_a_service_know_the_same_badges) {
+  service::Planned second = all[2];
+  second.label += "#2";
+  second.arguments.process = second.arguments.processes = 2;
+  all.push_back(second);
+  BOOST_TEST(of(5).shows("smtpd", of(0).for_socket("/q/private/anvil")));
+}
+
 BOOST_AUTO_TEST_CASE(there_is_none_where_the_table_has_nothing) {
   BOOST_TEST(of(0).for_socket("/q/private/local") == "");
   BOOST_TEST(of(0).known.empty());  // root alone traces

@@ -17,6 +17,7 @@
 #include "lib/queue_log/posix_storage.h"
 #include "lib/queue_log/version_check.h"
 #include "lib/redis/server.h"
+#include "lib/service/plan.h"
 #include "lib/service/service.h"
 #include "lib/shaping/rules_file.h"
 #include "qmgr/deferral_rule.h"
@@ -62,6 +63,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
     if (service.type != config::ServiceType::inet &&
         std::ranges::any_of(service.overrides, [](const auto& own) { return own.name == "soft_bounce"; }))
       o.manager.transport_soft_bounce[service.name] = c.config().with(service).settings().soft_bounce;
+  for (const config::Service& service : c.config().master())
+    if (const unsigned n = service::process_count(c.config(), service, service::processors());
+        n > 1 && service.type == config::ServiceType::unix_stream)
+      o.delivery_processes[service.name] = n;
   o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
   for (const ipc::Carrier& carrier : ipc::all_carriers()) {

@@ -338,17 +338,22 @@ async::Task<Result<void>> Program::write_destinations() {
   co_return Result<void>{};
 }
 
-DeliveryAgent& Program::agent(const std::string& transport) {
-  auto& slot = agents_[transport];
-  if (!slot) {
-    slot = std::make_unique<DeliveryAgent>(loop_, transport, options_.path("private/" + transport), *manager_);
-    if (shared_) slot->gone = [this](ConnectionNumber connection) { shared_->gone(connection); };
+DeliveryAgent& Program::agent(const std::string& transport, ConnectionNumber connection) {
+  auto& all = agents_[transport];
+  if (all.empty()) {
+    const auto several = options_.delivery_processes.find(transport);
+    const unsigned processes = several == options_.delivery_processes.end() ? 1 : several->second;
+    for (unsigned i = 1; i <= processes; ++i) {
+      const std::string path = options_.path(ipc::service_socket(transport, i));
+      auto& one = all.emplace_back(std::make_unique<DeliveryAgent>(loop_, transport, path, *manager_));
+      if (shared_) one->gone = [this](ConnectionNumber gone) { shared_->gone(gone); };
+    }
   }
-  return *slot;
+  return *all[connection % all.size()];
 }
 
 void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) {
-  agent(transport).hand(job, std::move(body));
+  agent(transport, job.connection).hand(job, std::move(body));
 }
 
 Result<Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {

@@ -44,6 +44,8 @@ struct ProgramOptions {
   std::function<TransportLimits(std::string_view)> limits;
   /// A socket's path from its name below the queue directory.
   std::function<std::string(std::string_view)> path;
+  /// Of transports with several programs: how many.
+  std::map<std::string, unsigned> delivery_processes = {};
   std::string verify_service = "verify";  // address_verify_service_name
   std::optional<uid_t> mail_owner;        // besides root and ourselves, may enqueue and command
   /// Where the queue has an account of its own, mail_owner may command with this group only, which penapi has;
@@ -85,10 +87,10 @@ class Program final : public Ports {
   void settle_soon() override;
   void route(const ipc::route::Route& request) override { router_.route(request); }
   void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) override {
-    agent(transport).open(open);
+    agent(transport, open.connection).open(open);
   }
   void close_connection(const std::string& transport, ConnectionNumber connection) override {
-    agent(transport).close(connection);
+    agent(transport, connection).close(connection);
   }
   void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
@@ -106,7 +108,8 @@ class Program final : public Ports {
   [[noreturn]] void fatal(const Error& why) override;
 
  private:
-  DeliveryAgent& agent(const std::string& transport);
+  /// The one that has the connection: a transport's programs get them in turn.
+  DeliveryAgent& agent(const std::string& transport, ConnectionNumber connection);
   void start_sessions();
   /// Why a user gets no connection; once a minute.
   void tell_crowd(uid_t uid);
@@ -153,8 +156,8 @@ class Program final : public Ports {
   DestinationServer destination_server_;
   Guests guests_;
   SteadyTime crowd_told_{};  // when users were last refused a connection, and it was said
-  std::map<std::string, std::unique_ptr<DeliveryAgent>> agents_;
-  std::shared_ptr<sessions::Holder> sessions_;  // nullptr: no session classes
+  std::map<std::string, std::vector<std::unique_ptr<DeliveryAgent>>> agents_;  // by transport, one for each program
+  std::shared_ptr<sessions::Holder> sessions_;                                 // nullptr: no session classes
   std::unordered_map<ConnectionNumber, sessions::Holder::Lease> leases_;
   bool settling_soon_ = false;
   SteadyTime timer_at_ = kNever;

@@ -343,10 +343,10 @@ Result<Hooks> start(Context& context, Private secrets) {
                                                        .readers = static_cast<std::size_t>(s.trace_subscriber_limit),
                                                        .buffer = static_cast<std::size_t>(s.trace_buffer_limit)},
                                    context.draining());
-  service::serve_conversations_at(context, context.queue_path(ipc::trace::smtpd_socket(context.service())),
-                                  {{ipc::trace::kName, [hub = program->server.trace](ipc::Opening opening) {
-                                      return trace::Hub::serve(hub, std::move(opening));
-                                    }}});
+  service::serve_conversations_at(
+      context, context.queue_path(ipc::trace::smtpd_socket(context.service(), context.arguments().process)),
+      {{ipc::trace::kName,
+        [hub = program->server.trace](ipc::Opening opening) { return trace::Hub::serve(hub, std::move(opening)); }}});
   context.loop().spawn("begin", begin(program, &context, screening ? connections_of_screened(context) : 0));
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.
   return Hooks{.drain = [program, &context] { return drain(program, &context); },

@@ -9,6 +9,7 @@
 
 #include "lib/base/text.h"
 #include "lib/ipc/channel.h"
+#include "lib/service/plan.h"
 #include "lib/trace/filter.h"
 #include "tools/output.h"
 
@@ -111,14 +112,19 @@ std::expected<TraceTool::Options, service::Ending> TraceTool::read(int argc, con
   return o;
 }
 
-std::vector<TraceTool::Place> TraceTool::places(const config::Config& config, Way way) {
+std::vector<TraceTool::Place> TraceTool::places(const config::Config& config, Way way, unsigned processors) {
   const std::string& queue = config.settings().queue_directory;
   std::vector<Place> out;
   for (const config::Service& s : config.master()) {
-    if (way == Way::in && s.command == "smtpd" && s.type != config::ServiceType::pass)
-      out.push_back({s.name, queue + "/" + smtpd_socket(s.name)});
-    if (way == Way::out && (s.command == "smtp" || s.command == "lmtp") && s.type == config::ServiceType::unix_stream)
-      out.push_back({s.name, queue + (s.is_private ? "/private/" : "/public/") + s.name});
+    if (way == Way::in && s.command == "smtpd" && s.type != config::ServiceType::pass) {
+      const unsigned processes = service::process_count(config, s, processors);
+      for (unsigned i = 1; i <= processes; ++i) out.push_back({s.name, queue + "/" + smtpd_socket(s.name, i)});
+    }
+    if (way == Way::in || (s.command != "smtp" && s.command != "lmtp") || s.type != config::ServiceType::unix_stream)
+      continue;
+    if (!s.is_private) out.push_back({s.name, queue + "/public/" + s.name});
+    const unsigned processes = s.is_private ? service::process_count(config, s, processors) : 0;
+    for (unsigned i = 1; i <= processes; ++i) out.push_back({s.name, queue + "/" + ipc::service_socket(s.name, i)});
   }
   return out;
 }
@@ -210,7 +216,7 @@ async::Task<void> TraceTool::follow(TraceTool* tool, async::Loop* loop, Follower
 int TraceTool::run() {
   const config::Config config = load_instance(kProgram, options_.directory);
   std::vector<Follower> followers;
-  for (Place& place : places(config, options_.way)) {
+  for (Place& place : places(config, options_.way, service::processors())) {
     if (!options_.services.empty() && std::ranges::find(options_.services, place.service) == options_.services.end())
       continue;
     followers.push_back({.place = std::move(place), .why = {}});

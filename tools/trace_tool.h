@@ -37,7 +37,8 @@ class TraceTool {
     std::string service, path;
     bool operator==(const Place&) const = default;
   };
-  static std::vector<Place> places(const config::Config& config, Way way);
+  /// processors: of this machine.
+  static std::vector<Place> places(const config::Config& config, Way way, unsigned processors);
   /// One line for people, or an object of JSON.
   static std::string shown(const ipc::trace::Line& line, const std::string& service, bool json);
   static std::string shown(const ipc::trace::Dropped& gap, const std::string& service, bool json);

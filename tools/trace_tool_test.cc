@@ -56,16 +56,18 @@ BOOST_AUTO_TEST_CASE(services_are_asked_where_they_listen) {
   const auto config = config::Config::parse({.directory = "/",
                                              .main_cf = "queue_directory = /q\n",
                                              .master_cf = "smtp inet n - n - - smtpd\n"
-                                                          "10025 inet n - n - - smtpd\n"
-                                                          "smtp unix - - n - - smtp\n"
+                                                          "10025 inet n - n - - smtpd -o smtpd_process_count=0\n"
+                                                          "smtp unix - - n - - smtp -o smtp_process_count=2\n"
                                                           "lmtp unix n - n - - lmtp\n"
                                                           "local unix - n n - - local\n",
                                              .overrides = {}},
                                             surroundings);
-  const std::vector<TraceTool::Place> in = {{"smtp", "/q/private/trace.smtp"}, {"10025", "/q/private/trace.10025"}};
-  BOOST_CHECK(TraceTool::places(config, Way::in) == in);
-  const std::vector<TraceTool::Place> out = {{"smtp", "/q/private/smtp"}, {"lmtp", "/q/public/lmtp"}};
-  BOOST_CHECK(TraceTool::places(config, Way::out) == out);
+  const std::vector<TraceTool::Place> in = {
+      {"smtp", "/q/private/trace.smtp"}, {"10025", "/q/private/trace.10025"}, {"10025", "/q/private/trace.10025#2"}};
+  BOOST_CHECK(TraceTool::places(config, Way::in, 2) == in);
+  const std::vector<TraceTool::Place> out = {
+      {"smtp", "/q/private/smtp"}, {"smtp", "/q/private/smtp#2"}, {"lmtp", "/q/public/lmtp"}};
+  BOOST_CHECK(TraceTool::places(config, Way::out, 2) == out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -17,7 +17,8 @@ constexpr unsigned kAcceptsPerTurn = 64;
 }  // namespace
 
 struct ListenerState final : detail::PollClient {
-  ListenerState(Loop& l, Fd f, std::size_t b) : loop(l), fd(std::move(f)), poll(l, *this), bound(b) {}
+  ListenerState(Loop& l, Fd f, std::size_t b, bool shared)
+      : loop(l), fd(std::move(f)), poll(l, *this), bound(b), each_turn(shared ? 1 : kAcceptsPerTurn) {}
 
   void on_ready(bool, bool) override {
     if (open() && accepters.linked()) {
@@ -40,7 +41,7 @@ struct ListenerState final : detail::PollClient {
       turn = loop.turn();
       accepted_in_turn = 0;
     }
-    return ++accepted_in_turn > kAcceptsPerTurn;
+    return ++accepted_in_turn > each_turn;
   }
 
   Loop& loop;
@@ -48,6 +49,7 @@ struct ListenerState final : detail::PollClient {
   detail::Poll poll;
   Link accepters;
   std::size_t bound;
+  unsigned each_turn;
   std::size_t live = 0;
   bool paused = false;
   std::uint64_t turn = 0;
@@ -106,8 +108,8 @@ Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, U
 
 }  // namespace
 
-Listener::Listener(Loop& loop, Fd fd, std::size_t bound)
-    : state_(std::make_shared<ListenerState>(loop, std::move(fd), bound)) {}
+Listener::Listener(Loop& loop, Fd fd, std::size_t bound, bool shared)
+    : state_(std::make_shared<ListenerState>(loop, std::move(fd), bound, shared)) {}
 Listener::~Listener() {
   if (state_) state_->close();
 }

@@ -18,8 +18,9 @@ struct ListenerState;
 /// comes with a Slot: hold it as long as the session lives.
 class Listener {
  public:
-  /// Takes a bound, listening, non-blocking socket (from master or listen_on()).
-  Listener(Loop& loop, Fd fd, std::size_t bound);
+  /// Takes a bound, listening, non-blocking socket (from master or listen_on()). shared: other processes accept there
+  /// too, so it takes one connection a turn, and the one that has most to do takes fewest.
+  Listener(Loop& loop, Fd fd, std::size_t bound, bool shared = false);
   ~Listener();
   Listener(Listener&&) noexcept;
 

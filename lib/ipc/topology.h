@@ -9,7 +9,7 @@
 ///   queue          public/qmgr         penqueue, pensuper, pencat, …  queue.h
 ///   destinations   public/qmgr         pendest                        destinations.h
 ///   route          private/rewrite                                    route.h
-///   delivery       private/TRANSPORT                                  delivery.h
+///   delivery       private/TRANSPORT, private/TRANSPORT#2, …          delivery.h
 ///   bounce         private/bounce                                     bounce.h
 ///   session_errors private/bounce                                     session_errors.h
 ///   sessions       private/anvil       penstock                       sessions.h
@@ -51,6 +51,9 @@ inline constexpr std::string_view kBounceSocket = "private/bounce";
 inline constexpr std::string_view kAnvilSocket = "private/anvil";
 inline constexpr std::string_view kTlsReportSocket = "private/tlsrpt";
 inline constexpr std::string_view kDmarcReportSocket = "private/dmarcrpt";
-/// The socket of a service whose name is a setting (address_verify_service_name).
-inline std::string service_socket(std::string_view service) { return "private/" + std::string(service); }
+/// The socket of a service whose name is a setting (address_verify_service_name), or of one of its processes where each
+/// has its own. process: from 1 on.
+inline std::string service_socket(std::string_view service, unsigned process = 1) {
+  return "private/" + std::string(service) + (process == 1 ? "" : "#" + std::to_string(process));
+}
 }  // namespace pen::ipc

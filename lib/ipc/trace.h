@@ -16,8 +16,11 @@
 namespace pen::ipc::trace {
 
 inline constexpr std::string_view kName = "trace";
-/// Where a service of smtpd is asked, below queue_directory: its own socket is for mail.
-inline std::string smtpd_socket(std::string_view service) { return "private/trace." + std::string(service); }
+/// Where a process of a service of smtpd is asked, below queue_directory: its own socket is for mail, and several
+/// processes share it. process: from 1 on.
+inline std::string smtpd_socket(std::string_view service, unsigned process = 1) {
+  return "private/trace." + std::string(service) + (process == 1 ? "" : "#" + std::to_string(process));
+}
 
 /// Which sessions: each list that is not empty must have a word that fits.
 struct Filter {

@@ -6,8 +6,10 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 
+#include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lib/base/check.h"
 #include "lib/digest/owned.h"
@@ -113,11 +115,11 @@ Owned<EVP_PKEY_CTX> context_for(EVP_PKEY* key, const Form& form) {
   return context;
 }
 
-std::optional<std::string> sign_digest(EVP_PKEY* key, const Owned<EVP_PKEY_CTX>& context, std::string_view digest) {
+std::optional<std::string> sign_digest(EVP_PKEY* key, EVP_PKEY_CTX* context, std::string_view digest) {
   std::string out(static_cast<std::size_t>(EVP_PKEY_get_size(key)), '\0');
   std::size_t size = out.size();
   // Fails where an RSA key is too short for the digest.
-  if (!context || EVP_PKEY_sign(context.get(), bytes_of(out), &size, bytes_of(digest), digest.size()) != 1)
+  if (context == nullptr || EVP_PKEY_sign(context, bytes_of(out), &size, bytes_of(digest), digest.size()) != 1)
     return std::nullopt;
   out.resize(size);
   return out;
@@ -146,7 +148,7 @@ Done done(std::uint64_t request, std::optional<std::string> data) {
   if (!data) return {.request = request, .refusal = Refusal::failed, .data = {}};
   return {.request = request, .refusal = Refusal::none, .data = *std::move(data)};
 }
-Done refuse(std::uint64_t request, Refusal why) { return {.request = request, .refusal = why, .data = {}}; }
+FromKeys refuse(std::uint64_t request, Refusal why) { return Done{.request = request, .refusal = why, .data = {}}; }
 
 }  // namespace
 
@@ -169,13 +171,49 @@ std::string_view describe(KeyError e) {
   return "unknown";
 }
 
-struct Vault::Key {
+struct Operation::Key {
   Owned<EVP_PKEY> key;
   int type = 0;
   std::string public_key, id, certificates;
-  // By scheme, made when it is first asked for: that takes half as long as a signature by ECDSA.
-  mutable std::array<Owned<EVP_PKEY_CTX>, static_cast<std::size_t>(kLastScheme) + 1> contexts;
+
+  /// What OpenSSL sets up for the key and a scheme takes half as long as a signature by ECDSA, and serves one thread at
+  /// a time: it is kept for the next operation. nullptr: OpenSSL does not do that with this key.
+  Owned<EVP_PKEY_CTX> take_context(Scheme scheme, const Form& form) const {
+    {
+      const std::lock_guard lock(mutex);
+      auto& kept = idle[static_cast<std::size_t>(scheme)];
+      if (!kept.empty()) {
+        auto out = std::move(kept.back());
+        kept.pop_back();
+        return out;
+      }
+    }
+    return context_for(key.get(), form);
+  }
+  void keep_context(Scheme scheme, Owned<EVP_PKEY_CTX> context) const {
+    if (!context) return;
+    const std::lock_guard lock(mutex);
+    idle[static_cast<std::size_t>(scheme)].push_back(std::move(context));  // as many as threads at most
+  }
+
+ private:
+  mutable std::mutex mutex;
+  mutable std::array<std::vector<Owned<EVP_PKEY_CTX>>, static_cast<std::size_t>(kLastScheme) + 1> idle;
 };
+
+bool Operation::slow() const { return key_->type == EVP_PKEY_RSA; }
+
+Done Operation::run() const {
+  EVP_PKEY* with = key_->key.get();
+  if (decrypted_version_) return done(request_, premaster(with, *decrypted_version_, data_));
+  const auto form = form_of(scheme_);
+  PEN_CHECK(form.has_value(), "a scheme that was looked at is unknown");
+  if (form->digest == nullptr) return done(request_, sign_text(with, data_));
+  auto context = key_->take_context(scheme_, *form);
+  auto signature = sign_digest(with, context.get(), data_);
+  key_->keep_context(scheme_, std::move(context));
+  return done(request_, std::move(signature));
+}
 
 Vault::Vault() = default;
 Vault::~Vault() = default;
@@ -252,11 +290,17 @@ std::shared_ptr<const Vault::Key> Vault::find(Use use, std::string_view id) cons
   return at == keys.by_id.end() ? nullptr : at->second.lock();
 }
 
-FromKeys Vault::answer(Use use, const ToKeys& request) const {
+std::variant<FromKeys, Operation> Vault::begin(Use use, const ToKeys& request) const {
   if (const auto* wanted = std::get_if<Sign>(&request)) return sign(use, *wanted);
   if (const auto* wanted = std::get_if<Decrypt>(&request)) return decrypt(use, *wanted);
-  if (const auto* wanted = std::get_if<Find>(&request)) return Listed{.request = wanted->request, .keys = {}};
+  if (const auto* wanted = std::get_if<Find>(&request)) return FromKeys(Listed{.request = wanted->request, .keys = {}});
   return list(use, std::get<List>(request));
+}
+
+FromKeys Vault::answer(Use use, const ToKeys& request) const {
+  auto begun = begin(use, request);
+  if (const auto* operation = std::get_if<Operation>(&begun)) return operation->run();
+  return std::get<FromKeys>(std::move(begun));
 }
 
 Held Vault::held(const std::string& name, const Key& key) {
@@ -287,29 +331,35 @@ FromKeys Vault::list(Use use, const List& wanted) const {
   return out;
 }
 
-Done Vault::sign(Use use, const Sign& wanted) const {
-  const auto key = find(use, wanted.key);
+std::variant<FromKeys, Operation> Vault::sign(Use use, const Sign& wanted) const {
+  auto key = find(use, wanted.key);
   if (!key) return refuse(wanted.request, Refusal::unknown_key);
   const auto form = form_of(wanted.scheme);
   if (!form || form->type != key->type || (use == Use::dkim && !for_dkim(wanted.scheme)))
     return refuse(wanted.request, Refusal::scheme);
   if (!right_size(use, *form, wanted.data.size())) return refuse(wanted.request, Refusal::size);
-  EVP_PKEY* with = key->key.get();
-  if (form->digest == nullptr) return done(wanted.request, sign_text(with, wanted.data));
-  auto& context = key->contexts[static_cast<std::size_t>(wanted.scheme)];
-  if (!context) context = context_for(with, *form);
-  return done(wanted.request, sign_digest(with, context, wanted.data));
+  Operation out;
+  out.key_ = std::move(key);
+  out.request_ = wanted.request;
+  out.scheme_ = wanted.scheme;
+  out.data_ = wanted.data;
+  return out;
 }
 
-Done Vault::decrypt(Use use, const Decrypt& wanted) const {
-  const auto key = find(use, wanted.key);
+std::variant<FromKeys, Operation> Vault::decrypt(Use use, const Decrypt& wanted) const {
+  auto key = find(use, wanted.key);
   if (!key) return refuse(wanted.request, Refusal::unknown_key);
   if (use != Use::server || key->type != EVP_PKEY_RSA) return refuse(wanted.request, Refusal::scheme);
   // Each is one block.
   if (wanted.data.size() > kMostCiphertext ||
       wanted.data.size() != static_cast<std::size_t>(EVP_PKEY_get_size(key->key.get())))
     return refuse(wanted.request, Refusal::size);
-  return done(wanted.request, premaster(key->key.get(), wanted.version, wanted.data));
+  Operation out;
+  out.key_ = std::move(key);
+  out.request_ = wanted.request;
+  out.decrypted_version_ = wanted.version;
+  out.data_ = wanted.data;
+  return out;
 }
 
 }  // namespace pen::keys

@@ -4,6 +4,8 @@
 #include <openssl/rsa.h>
 
 #include <boost/test/unit_test.hpp>
+#include <thread>
+#include <vector>
 
 #include "lib/digest/owned.h"
 
@@ -185,6 +187,43 @@ BOOST_AUTO_TEST_CASE(a_premaster_secret_has_48_bytes_whatever_was_sent) {
   BOOST_TEST((decrypt(Use::server, put("e", Use::server, ec()), sent).refusal == Refusal::scheme));
   put("mx", Use::client, made);
   BOOST_TEST((decrypt(Use::client, id, sent).refusal == Refusal::scheme));
+}
+
+BOOST_AUTO_TEST_CASE(threads_sign_with_one_key_at_a_time_and_after_it_was_forgotten) {
+  const Made made = rsa(1024), curve = ec();
+  const std::string id = put("mx", Use::server, made), other = put("e", Use::server, curve);
+  const auto begin = [&](const std::string& key, Scheme scheme, const std::string& data) {
+    auto begun = vault.begin(Use::server, Sign{.request = 7, .key = key, .scheme = scheme, .data = data});
+    BOOST_REQUIRE(std::holds_alternative<Operation>(begun));
+    return std::get<Operation>(std::move(begun));
+  };
+  BOOST_TEST(!begin(other, Scheme::ecdsa_sha256, kDigest).slow());
+  constexpr std::size_t kThreads = 4, kEach = 100;
+  struct Work {
+    std::string text;
+    Operation operation;
+    Done done;
+  };
+  std::vector<std::vector<Work>> work(kThreads);
+  for (std::size_t i = 0; i < kThreads * kEach; ++i) {
+    std::string text = "text " + std::to_string(i);
+    auto operation = begin(id, Scheme::rsa_pss_sha256, digest_of(text, EVP_sha256()));
+    BOOST_TEST(operation.slow());
+    work[i % kThreads].push_back({.text = std::move(text), .operation = std::move(operation), .done = {}});
+  }
+  vault.forget("mx", Use::server);
+  BOOST_TEST((refusal(Use::server, id, Scheme::rsa_pss_sha256, kDigest) == Refusal::unknown_key));
+  std::vector<std::jthread> threads;
+  for (auto& part : work)
+    threads.emplace_back([&part] {
+      for (Work& one : part) one.done = one.operation.run();
+    });
+  threads.clear();
+  for (const auto& part : work)
+    for (const Work& one : part) {
+      BOOST_TEST(one.done.request == 7U);
+      BOOST_TEST(verifies(made.key.get(), one.text, one.done.data, EVP_sha256(), true));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_pair_that_is_not_whole_leaves_the_old_one_in_use) {

@@ -11,6 +11,13 @@ bool number(const std::string& text, T& out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+/// "2/4"
+bool process_of(const std::string& text, Arguments& out) {
+  const auto slash = text.find('/');
+  return slash != std::string::npos && number(text.substr(0, slash), out.process) &&
+         number(text.substr(slash + 1), out.processes) && out.process >= 1 && out.process <= out.processes;
+}
+
 }  // namespace
 
 std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::string>& words) {
@@ -37,7 +44,7 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
       a.helped = true;
     } else if (word == "-B") {
       a.badged = true;
-    } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntspmco").contains(word[1])) {
+    } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntispmco").contains(word[1])) {
       if (++i == words.size()) return std::unexpected("option " + word + " needs a value");
       const std::string& value = words[i];
       bool good = true;
@@ -47,6 +54,9 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
           break;
         case 't':
           a.type = value;
+          break;
+        case 'i':
+          good = process_of(value, a);
           break;
         case 's':
           good = number(value, a.sockets) && a.sockets >= 0 && a.sockets <= 1000;
@@ -85,6 +95,7 @@ std::vector<config::Override> Arguments::settings() const {
 std::vector<std::string> Arguments::to_words() const {
   std::vector<std::string> words = {
       "-n", service, "-t", type, "-s", std::to_string(sockets), "-m", std::to_string(limit)};
+  if (processes > 1) words.insert(words.end(), {"-i", std::to_string(process) + "/" + std::to_string(processes)});
   if (pages != 0) words.insert(words.end(), {"-p", std::to_string(pages)});
   if (!config_directory.empty()) words.insert(words.end(), {"-c", config_directory});
   if (unprivileged) words.emplace_back("-u");

@@ -1,9 +1,10 @@
 #pragma once
 /// The command line with which master starts a program.
 ///
-/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-p PAGES] [-m LIMIT] [-c DIR] [-u] [-v] [-D] [-S] [-H]
-///          [-B] [-o NAME=VALUE]… [ARG]…
+/// Form:    PROGRAM -n SERVICE -t TYPE [-i NUMBER/PROCESSES] [-s SOCKETS] [-p PAGES] [-m LIMIT] [-c DIR] [-u] [-v]
+///          [-D] [-S] [-H] [-B] [-o NAME=VALUE]… [ARG]…
 ///          -n  the service's name in master.cf      -t  its type: inet, unix, pass
+///          -i  which of several processes of the service it is, from 1 on; they share its sockets
 ///          -s  how many listening sockets are inherited, from descriptor kFirstListener on
 ///          -p  how many pages of counters follow them, to be read (penapi)
 ///          -m  how many sessions or deliveries at once (master.cf's maxproc; 0: no limit)
@@ -37,6 +38,7 @@ inline constexpr int kProgramsLockFd = 4;
 struct Arguments {
   std::string service;
   std::string type = "unix";
+  unsigned process = 1, processes = 1;
   int sockets = 0;
   int pages = 0;
   std::size_t limit = 0;

@@ -11,6 +11,7 @@
 #include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/config/compatibility.h"
+#include "lib/ipc/topology.h"
 #include "lib/ipc/trace.h"
 
 namespace pen::service {
@@ -105,14 +106,51 @@ bool disabled(const config::Service& entry, const std::vector<std::string>& list
 }
 
 /// Where pentrace asks. A path that no socket can have is no reason not to start: the service cannot be traced then.
-void add_trace_socket(const config::Settings& settings, const std::string& service, Planned& out) {
-  std::string path = settings.queue_directory + "/" + ipc::trace::smtpd_socket(service);
+void add_trace_socket(const config::Settings& settings, Planned& out) {
+  std::string path =
+      settings.queue_directory + "/" + ipc::trace::smtpd_socket(out.arguments.service, out.arguments.process);
   if (path.size() >= sizeof(sockaddr_un::sun_path)) return;
   out.sockets.push_back(async::SocketAddress::unix(std::move(path)));
   out.at_once = true;  // master waits for one socket only
 }
 
+/// A service of several processes is as many services. Clients of smtpd meet any of them, so they share the sockets
+/// and divide the limit; qmgr gives each smtp its connections, and minds the limit itself.
+void add(Plan& plan, const config::Settings& settings, const Planned& service, unsigned processes) {
+  const std::size_t limit = service.arguments.limit;
+  for (unsigned i = 1; i <= processes; ++i) {
+    Planned one = service;
+    one.arguments.process = i;
+    one.arguments.processes = processes;
+    if (i > 1) one.label += "#" + std::to_string(i);
+    if (one.program == "smtpd") {
+      if (limit != 0) one.arguments.limit = limit / processes + (i <= limit % processes ? 1 : 0);
+      add_trace_socket(settings, one);
+    } else if (i > 1) {
+      one.sockets.front() =
+          async::SocketAddress::unix(settings.queue_directory + "/" + ipc::service_socket(one.arguments.service, i));
+    }
+    plan.services.push_back(std::move(one));
+  }
+}
+
 }  // namespace
+
+unsigned process_count(const config::Config& config, const config::Service& entry, unsigned processors) {
+  const bool server = entry.command == "smtpd" && std::ranges::find(entry.arguments, "-S") == entry.arguments.end();
+  const bool client = (entry.command == "smtp" || entry.command == "lmtp") && entry.is_private &&
+                      entry.type == ServiceType::unix_stream;
+  if (!server && !client) return 1;
+  const std::string name = entry.command + "_process_count";
+  const bool said = std::ranges::any_of(config.overrides(entry), [&](const auto& o) { return o.name == name; });
+  const config::Settings settings = (said ? config.with(entry) : config).settings();
+  const int wanted = server ? settings.smtpd_process_count : settings.client(entry.command == "lmtp").process_count;
+  const int limit = entry.process_limit.value_or(static_cast<int>(config.settings().default_process_limit));
+  const unsigned count = wanted == 0 ? processors : static_cast<unsigned>(wanted);
+  return limit == 0 ? count : std::min(count, static_cast<unsigned>(limit));  // each has a place for a session
+}
+
+unsigned processors() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
 
 Plan make_plan(const config::Config& config, const Machine& machine) {
   Plan plan;
@@ -172,8 +210,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.wakeup_if_used = entry.wakeup_if_used;
     p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" || program == "trivial-rewrite" ||
                 p.sockets.size() > 1 || (p.wakeup.count() != 0 && !p.wakeup_if_used);
-    if (program == "smtpd") add_trace_socket(settings, entry.name, p);
-    plan.services.push_back(std::move(p));
+    add(plan, settings, p, process_count(config, entry, machine.processors));
   }
   return plan;
 }
@@ -208,7 +245,8 @@ Machine real_machine(const std::string& program_directory) {
                        ::access((program_directory + "/" + program).c_str(), X_OK) == 0;
               },
           .port = real_port,
-          .addresses = real_addresses};
+          .addresses = real_addresses,
+          .processors = processors()};
 }
 
 }  // namespace pen::service

@@ -2,10 +2,12 @@
 /// From master.cf to what master does: which programs to start how, with which sockets. No I/O.
 ///
 /// Rules:   one process per service, for every program serves many at once; maxproc goes to it as its
-///          limit on sessions or deliveries. Programs that others wait for at any time (inet and pass services,
-///          services with a wake-up time, qmgr, trivial-rewrite) start at once; others when somebody
-///          connects. A service with maxproc 1 is exclusive: at a reload the old process ends before
-///          the new one starts.
+///          limit on sessions or deliveries. Of smtpd there are smtpd_process_count: to master each is a service of its
+///          own, "smtp/inet#2", with the same sockets and a part of the limit. Of smtp there are smtp_process_count,
+///          each with a socket of its own, among which qmgr chooses. Programs that others wait for at any time (inet
+///          and pass services, services with a wake-up time, qmgr, trivial-rewrite) start at once; others when
+///          somebody connects. A service with maxproc 1 is exclusive: at a reload the old process ends before the new
+///          one starts.
 /// Source:  master(5): the eight columns.
 #include <string>
 #include <vector>
@@ -32,6 +34,9 @@ struct Planned {
   bool exclusive = false;
   bool wakeup_if_used = false;
   seconds wakeup{0};
+
+  /// The label of the first process of its service: others reach any of them at the same socket.
+  std::string entry() const { return arguments.process == 1 ? label : label.substr(0, label.rfind('#')); }
 };
 
 /// A service that is not started, and why: said once.
@@ -52,8 +57,15 @@ struct Machine {
   std::function<std::optional<unsigned short>(const std::string&)> port;
   /// Numeric addresses of a host name; numeric ones come back as they are.
   std::function<std::vector<std::string>(const std::string&)> addresses;
+  unsigned processors = 1;
 };
 Machine real_machine(const std::string& program_directory);
+
+/// How many processes a service has. Clients that are tested first (postscreen) meet one: what is known of them is in
+/// its memory.
+unsigned process_count(const config::Config& config, const config::Service& entry, unsigned processors);
+/// Of this machine.
+unsigned processors();
 
 Plan make_plan(const config::Config& config, const Machine& machine);
 

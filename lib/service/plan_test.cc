@@ -113,6 +113,63 @@ BOOST_AUTO_TEST_CASE(each_service_of_smtpd_has_a_socket_for_traces_where_its_pat
   for (const auto& address : longer.services.at(0).sockets) BOOST_TEST(!address.is_unix());
 }
 
+BOOST_AUTO_TEST_CASE(several_processes_of_smtpd_share_sockets_and_the_limit) {
+  machine.processors = 4;
+  const std::string some = " inet n - n - 10 smtpd -o smtpd_process_count=3\n";
+  const Plan p = this->plan("smtp" + some + "relay unix - - n - - relay\n");
+  BOOST_REQUIRE(p.services.size() == 4U);
+  std::size_t places = 0;
+  for (unsigned i = 0; i < 3; ++i) {
+    const Planned& one = p.services[i];
+    BOOST_TEST(one.arguments.service == "smtp");
+    BOOST_TEST((one.arguments.process == i + 1 && one.arguments.processes == 3U));
+    BOOST_TEST(one.entry() == "smtp/inet");
+    BOOST_TEST(addresses(one) == addresses(p.services[0]), boost::test_tools::per_element());
+    places += one.arguments.limit;
+    const auto parsed = Arguments::parse(one.arguments.to_words());
+    BOOST_REQUIRE(parsed.has_value());
+    BOOST_TEST((parsed->process == i + 1 && parsed->processes == 3U));
+  }
+  BOOST_TEST(places == 10U);
+  BOOST_TEST(p.services[1].label == "smtp/inet#2");
+  BOOST_TEST(p.services[1].sockets.back().text() == "/q/private/trace.smtp#2");
+  BOOST_TEST(p.services[3].entry() == "relay/unix");
+
+  const auto count = [&](const std::string& master, const std::string& main = "") {
+    return this->plan(master, main).services.size();
+  };
+  BOOST_TEST(count("smtp inet n - n - - smtpd\n") == 1U);
+  BOOST_TEST(count("smtp inet n - n - - smtpd\n", "smtpd_process_count = 0\n") == 4U);
+  BOOST_TEST(count("smtp inet n - n - - smtpd -o smtpd_process_count=2\n", "smtpd_process_count = 0\n") == 2U);
+  BOOST_TEST(count("smtp inet n - n - 0 smtpd\n", "smtpd_process_count = 0\n") == 4U);
+  BOOST_TEST(this->plan("smtp inet n - n - 0 smtpd\n", "smtpd_process_count = 2\n").services[1].arguments.limit == 0U);
+  // One session at a time is served by one process, and so are clients that are tested.
+  BOOST_TEST(count("smtp inet n - n - 1 smtpd\n", "smtpd_process_count = 0\n") == 1U);
+  BOOST_TEST(count("smtp inet n - n - - smtpd -S\n", "smtpd_process_count = 0\n") == 1U);
+  BOOST_TEST(count("qmgr unix n - n 300 - qmgr\n", "smtpd_process_count = 0\n") == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(several_processes_of_smtp_have_a_socket_each) {
+  const Plan p = this->plan("relay unix - - n - 50 smtp -o smtp_process_count=3\nbox unix - - n - - lmtp\n",
+                            "lmtp_process_count = 2\n");
+  BOOST_REQUIRE(p.services.size() == 5U);
+  std::vector<std::string> at;
+  for (const Planned& one : p.services) at.push_back(one.label + " " + addresses(one).at(0));
+  BOOST_TEST(at == (std::vector<std::string>{"relay/unix /q/private/relay", "relay/unix#2 /q/private/relay#2",
+                                             "relay/unix#3 /q/private/relay#3", "box/unix /q/private/box",
+                                             "box/unix#2 /q/private/box#2"}),
+             boost::test_tools::per_element());
+  BOOST_TEST((p.services[1].arguments.limit == 50U && !p.services[1].at_once));
+  // qmgr asks below private/ alone.
+  BOOST_TEST(this->plan("box unix n - n - - lmtp\n", "lmtp_process_count = 2\n").services.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_is_one_of_those_that_there_are) {
+  const auto good = [](const std::string& text) { return Arguments::parse({"-n", "smtp", "-i", text}).has_value(); };
+  BOOST_TEST((good("1/1") && good("2/2") && good("1/256")));
+  for (const char* bad : {"", "1", "0/1", "3/2", "1/", "/2", "a/b", "1/2x", "-1/2"}) BOOST_TEST(!good(bad));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_started_is_told_and_the_rest_goes_on) {
   const Plan p = this->plan(
       "nowhere inet n - n - - smtpd\nold fifo n - n - - smtpd\ncleanup unix n - n - 0 cleanup\n"

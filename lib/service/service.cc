@@ -97,7 +97,7 @@ void Context::serve(Session session, std::size_t bound) {
   if (bound == 0) bound = arguments_.type == "inet" ? limit() : kMaxPrograms;
   const Session& kept = kept_.emplace_back(std::move(session));
   for (Fd& fd : listeners_) {
-    auto listener = std::make_shared<async::Listener>(loop_, std::move(fd), bound);
+    auto listener = std::make_shared<async::Listener>(loop_, std::move(fd), bound, arguments_.processes > 1);
     accepting_.push_back(listener);
     loop_.spawn("accept", accept_all(this, std::move(listener), kept));
   }
