@@ -45,7 +45,8 @@ bool put_field(std::string& out, std::string_view name, std::string_view value) 
       end = value.find(' ', end + 1);
     } while (end != std::string_view::npos && (end + 1 == value.size() || value[end + 1] == ' '));
     const std::string_view piece = value.substr(0, end);
-    if (column + 1 + piece.size() > kGoodLine && column > name.size() + 1) {
+    const bool first = column == name.size() + 1 && piece.front() != ' ';
+    if (column + 1 + piece.size() > kGoodLine && (!first || piece.size() < kGoodLine)) {
       out.append(kEnd);
       column = 0;
     }

@@ -171,7 +171,8 @@ std::optional<Refusal> RequestHead::field(std::string_view name, std::string_vie
     if (length_ || value.empty() || end != value.data() + value.size() ||
         (error != std::errc() && error != std::errc::result_out_of_range))
       return bad("a malformed Content-Length");
-    if (error != std::errc()) return Refusal{413, "the body is too large"};
+    if (error != std::errc() || length > (hands_in_mail(request_) ? largest_mail_ : kMaxBody))
+      return Refusal{413, "the body is too large"};
     length_ = length;
   } else if (iequals(name, "Connection")) {
     for (const std::string& word : split_list(value)) {
@@ -188,7 +189,6 @@ std::optional<Refusal> RequestHead::field(std::string_view name, std::string_vie
 std::optional<Refusal> RequestHead::finish() {
   done_ = true;
   if (!old_ && !has_host_) return bad("no Host field");
-  if (length() > (hands_in_mail(request_) ? largest_mail_ : kMaxBody)) return Refusal{413, "the body is too large"};
   return std::nullopt;
 }
 

@@ -233,6 +233,7 @@ Task<std::optional<Response>> Submissions::log_in(Job& job) {
   if (login->positive()) co_return std::nullopt;
   log::warning("penapi_submission_service: a login is answered with {}", printable(login->text, 300));
   Response no = refused(*login);
+  if (login->code == 454) no.status = 503;  // a fault of ours, and no limit
   if (no.status == 422 || no.status == 413)
     co_return put_off("the service that takes mail is not set up for it", kLater);
   co_return no;
