@@ -40,6 +40,8 @@ std::string_view reason_phrase(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 202:
+      return "Accepted";
     case 400:
       return "Bad Request";
     case 401:
@@ -52,10 +54,18 @@ std::string_view reason_phrase(int status) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 409:
+      return "Conflict";
     case 413:
       return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 421:
       return "Misdirected Request";
+    case 422:
+      return "Unprocessable Content";
+    case 429:
+      return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
     case 501:
@@ -146,6 +156,13 @@ std::optional<Refusal> RequestHead::field(std::string_view name, std::string_vie
   } else if (iequals(name, "Authorization")) {
     if (!request_.authorization.empty()) return bad("two Authorization fields");
     request_.authorization = value;
+  } else if (iequals(name, "Content-Type")) {
+    if (!request_.content_type.empty()) return bad("two Content-Type fields");
+    request_.content_type = value;
+  } else if (iequals(name, "Idempotency-Key")) {
+    if (!request_.idempotency_key.empty()) return bad("two Idempotency-Key fields");
+    request_.idempotency_key = value;
+    if (value.empty()) return bad("an empty Idempotency-Key");
   } else if (iequals(name, "Transfer-Encoding")) {
     return Refusal{501, "bodies with a transfer coding are not taken: send Content-Length"};
   } else if (iequals(name, "Content-Length")) {
@@ -154,7 +171,8 @@ std::optional<Refusal> RequestHead::field(std::string_view name, std::string_vie
     if (length_ || value.empty() || end != value.data() + value.size() ||
         (error != std::errc() && error != std::errc::result_out_of_range))
       return bad("a malformed Content-Length");
-    if (error != std::errc() || length > kMaxBody) return Refusal{413, "the body is too large"};
+    if (error != std::errc() || length > (hands_in_mail(request_) ? largest_mail_ : kMaxBody))
+      return Refusal{413, "the body is too large"};
     length_ = length;
   } else if (iequals(name, "Connection")) {
     for (const std::string& word : split_list(value)) {
@@ -172,6 +190,11 @@ std::optional<Refusal> RequestHead::finish() {
   done_ = true;
   if (!old_ && !has_host_) return bad("no Host field");
   return std::nullopt;
+}
+
+bool hands_in_mail(const Request& request) {
+  static const std::vector<std::string> kPath{"api", "v1", "messages"};
+  return request.method == "POST" && request.path == kPath;
 }
 
 bool is_own_host(std::string_view host, std::string_view myhostname) {
@@ -197,6 +220,8 @@ std::string head_of(const Response& response) {
 
 std::string response_head(const Response& response, bool keep_alive) {
   std::string head = head_of(response) + fmt::format("Content-Length: {}\r\n", response.body.size());
+  if (response.retry_after.count() > 0) head += fmt::format("Retry-After: {}\r\n", response.retry_after.count());
+  if (response.replayed) head += "Idempotent-Replayed: true\r\n";
   if (!response.allow.empty()) head += fmt::format("Allow: {}\r\n", response.allow);
   if (response.status == 401) head += "WWW-Authenticate: Bearer\r\n";
   if (!keep_alive) head += "Connection: close\r\n";

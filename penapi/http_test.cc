@@ -88,4 +88,19 @@ BOOST_AUTO_TEST_CASE(only_names_of_this_host_are_answered_to) {
     BOOST_CHECK_MESSAGE(!is_own_host(other, "mx.example.org"), other);
 }
 
+BOOST_AUTO_TEST_CASE(mail_has_a_limit_of_its_own) {
+  const auto taken = [](std::string_view line, std::string_view length) {
+    RequestHead head(100'000);
+    BOOST_TEST(!head.take(line).has_value());
+    const auto no = head.take(length);
+    return no ? no->status : 0;
+  };
+  BOOST_TEST(taken("POST /api/v1/messages HTTP/1.1", "Content-Length: 100000") == 0);
+  BOOST_TEST(taken("POST /api/v1/messages?from=a HTTP/1.1", "Content-Length: 100001") == 413);
+  for (const char* other : {"PUT /api/v1/messages HTTP/1.1", "POST /api/v1/messages/x HTTP/1.1", "POST /a HTTP/1.1"})
+    BOOST_TEST(taken(other, "Content-Length: 65537") == 413, other);
+  BOOST_TEST(refusal_of({"POST / HTTP/1.1", "Idempotency-Key: a", "Idempotency-Key: b"}) == 400);
+  BOOST_TEST(refusal_of({"POST / HTTP/1.1", "Content-Type: a/b", "Content-Type: a/c"}) == 400);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

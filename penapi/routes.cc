@@ -34,6 +34,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/destinations/{name}/suspend", Access::order, suspend_destination},
     {"POST", "/api/v1/destinations/{name}/resume", Access::order, resume_destination},
     {"GET", "/api/v1/explain", Access::read, explain_recipient},
+    {"POST", "/api/v1/messages", Access::submit, nullptr},  // Submissions::take()
     {"GET", "/api/v1/messages/{id}/explain", Access::read, explain_message},
     {"GET", "/api/v1/sessions", Access::read, list_sessions},
     {"GET", "/api/v1/services", Access::read, list_services},

@@ -16,8 +16,9 @@ namespace pen::api {
 
 class Server;
 
-/// The clients that may ask: all; those that may read (docs/api.md, "Who may ask"); those with a token.
-enum class Access : std::uint8_t { open, read, order };
+/// The clients that may ask: all; those that may read (docs/api.md, "Who may ask"); those with a token; those with a
+/// token of smtpd's (docs/http-submission.md).
+enum class Access : std::uint8_t { open, read, order, submit };
 
 struct Call {
   const Request& request;
@@ -30,7 +31,7 @@ struct Route {
   std::string_view method;   // GET also answers HEAD
   std::string_view pattern;  // "/api/v1/queue/{id}"
   Access access;
-  Handler handler;  // nullptr: the answer goes on until the connection ends
+  Handler handler;  // nullptr: the server itself answers, for a stream goes on, and mail is long
 };
 std::span<const Route> routes();
 

@@ -26,6 +26,7 @@ Server::Server(async::Loop& loop_in, const config::Config& config_in, Options op
       options_(std::move(options)),
       questions_(loop_in, kQuestions) {
   const auto& s = config.settings();
+  if (!s.penapi_submission_service.empty()) submissions_ = std::make_unique<Submissions>(*this);
   if (!s.penapi_status_page) return;
   recorder_ = std::make_unique<Recorder>(*this, s.penapi_history_map);
   recorder_->start();
@@ -139,6 +140,15 @@ Task<void> Server::serve(async::Stream stream) {
 }
 
 namespace {
+/// Reads on for a while where the rest of a request is not wanted: a client that is cut off while it sends does not see
+/// the answer.
+Task<void> hear_out(async::Stream& stream) {
+  const Until until{.deadline = stream.loop().now() + seconds(5)};
+  if (!co_await stream.shutdown(until)) co_return;
+  while (co_await stream.read_some(std::size_t{64} << 10, until)) {
+  }
+}
+
 /// The peer at the other end.
 std::string peer_of(const async::Stream& stream, bool local) {
   if (local) {
@@ -153,13 +163,16 @@ std::string peer_of(const async::Stream& stream, bool local) {
 /// false: the connection ends.
 Task<bool> Server::serve_request(async::Stream& stream, Place place, bool first) {
   bool quiet_end = false;
-  const auto request = co_await read_request(stream, place, first, quiet_end);
+  RequestHead head(submissions_ ? submissions_->largest() : kMaxBody);
+  const auto wrong = co_await read_request(stream, place, first, head, quiet_end);
   if (quiet_end) co_return false;
-  if (!request) {
-    const Response no = failure(request.error().status, request.error().text);
-    (void)co_await write(stream, no, false, true);
+  const Request* request = &head.request();
+  if (wrong) {
+    (void)co_await write(stream, failure(wrong->status, wrong->text), false, true);
+    if (hands_in_mail(*request)) co_await hear_out(stream);
     co_return false;
   }
+  if (hands_in_mail(*request)) co_return co_await hand_in(stream, head, place);
   bool streams = false;
   const Response response = co_await answer(*request, place, peer_of(stream, place == Place::unix), streams);
   if (streams && request->method == "GET") co_return co_await stream_figures(stream);
@@ -168,39 +181,47 @@ Task<bool> Server::serve_request(async::Stream& stream, Place place, bool first)
   co_return co_await write(stream, response, keep_alive, request->method != "HEAD") && keep_alive;
 }
 
-Task<std::expected<Request, Refusal>> Server::read_request(async::Stream& stream, Place place, bool first_of_all,
-                                                           bool& quiet_end) {
+Task<std::optional<Refusal>> Server::read_request(async::Stream& stream, Place place, bool first_of_all,
+                                                  RequestHead& head, bool& quiet_end) {
   // A client that was accepted just before a reload has asked this process, and would hear nothing.
   Until until{.deadline = loop.now() + config.settings().penapi_timeout,
               .cancel = first_of_all ? nullptr : options_.draining};
-  RequestHead head;
   for (bool first = true; !head.done(); first = false) {
     auto line = co_await stream.read_line(kMaxHeader, until);
     if (!line) {
       const bool late = line.error().is(async::WaitError::timed_out);
-      if (line.error().is(async::WaitError::line_too_long))
-        co_return std::unexpected(Refusal{431, "the header is too large"});
-      if (!first && late) co_return std::unexpected(Refusal{408, "the request took too long"});
+      if (line.error().is(async::WaitError::line_too_long)) co_return Refusal{431, "the header is too large"};
+      if (!first && late) co_return Refusal{408, "the request took too long"};
       quiet_end = true;  // between requests anybody may go
-      co_return std::unexpected(Refusal{});
+      co_return Refusal{};
     }
-    if (auto wrong = head.take(*line)) co_return std::unexpected(*std::move(wrong));
+    if (auto wrong = head.take(*line)) co_return wrong;
   }
   until.cancel = nullptr;  // what has begun is finished
   if (place != Place::unix && !is_own_host(head.request().host, config.settings().myhostname))
-    co_return std::unexpected(Refusal{421, "the Host field does not name this server"});
-  if (head.length() > 0) {
+    co_return Refusal{421, "the Host field does not name this server"};
+  if (head.length() > 0 && !hands_in_mail(head.request())) {
     if (head.expects_continue()) stream.write("HTTP/1.1 100 Continue\r\n\r\n");
     const auto body = co_await stream.read_exact(head.length(), until);
-    if (!body && body.error().is(async::WaitError::timed_out))
-      co_return std::unexpected(Refusal{408, "the request took too long"});
+    if (!body && body.error().is(async::WaitError::timed_out)) co_return Refusal{408, "the request took too long"};
     if (!body) {
       quiet_end = true;
-      co_return std::unexpected(Refusal{});
+      co_return Refusal{};
     }
     head.request().body = *body;
   }
-  co_return std::move(head.request());
+  co_return std::nullopt;
+}
+
+Task<bool> Server::hand_in(async::Stream& stream, const RequestHead& head, Place place) {
+  Response response = failure(403, "no mail is taken here: penapi_submission_service is not set");
+  bool read = head.length() == 0;
+  if (submissions_) response = co_await submissions_->take(stream, head, place == Place::unix, read);
+  const bool draining = options_.draining != nullptr && options_.draining->raised();
+  const bool keep_alive = head.request().keep_alive && read && !draining;
+  if (!co_await write(stream, response, keep_alive, true)) co_return false;
+  if (!read) co_await hear_out(stream);
+  co_return keep_alive;
 }
 
 Task<Response> Server::answer(const Request& request, Place place, std::string peer, bool& streams) {

@@ -6,8 +6,8 @@
 /// Trust:   a connection to an inet address that is not loopback is encrypted and needs a token for all but the health
 ///          routes. Requests to inet addresses must name this host (http.h, is_own_host).
 /// Bounds:  a request has penapi_timeout to come, its answer as long to be taken; a header and a body have the sizes of
-///          http.h; at most kQuestions requests at a time have qmgr answer something, of which kListings have it go
-///          through its queue; others wait.
+///          http.h, and mail those of submissions.h; at most kQuestions requests at a time have qmgr answer
+///          something, of which kListings have it go through its queue; others wait.
 /// Thread:  the loop's.
 #include <functional>
 #include <memory>
@@ -25,6 +25,7 @@
 #include "penapi/event_tail.h"
 #include "penapi/recorder.h"
 #include "penapi/routes.h"
+#include "penapi/submissions.h"
 #include "penapi/survey.h"
 #include "penapi/tokens.h"
 
@@ -71,13 +72,16 @@ class Server {
   /// Of the status page; nullptr: it is off.
   const Recorder* history() const { return recorder_.get(); }
   const EventTail* events() const { return events_.get(); }
+  async::Cancel* draining() const { return options_.draining; }
   std::string path(std::string_view name) const;
 
  private:
   enum class Place : std::uint8_t { unix, loopback, network };
   async::Task<bool> serve_request(async::Stream& stream, Place place, bool first);
-  async::Task<std::expected<Request, Refusal>> read_request(async::Stream& stream, Place place, bool first_of_all,
-                                                            bool& quiet_end);
+  /// Reads a request, but for a body that is mail.
+  async::Task<std::optional<Refusal>> read_request(async::Stream& stream, Place place, bool first_of_all,
+                                                   RequestHead& head, bool& quiet_end);
+  async::Task<bool> hand_in(async::Stream& stream, const RequestHead& head, Place place);
   async::Task<Response> answer(const Request& request, Place place, std::string peer, bool& streams);
   async::Task<bool> stream_figures(async::Stream& stream);
   void send_events(async::Stream& stream, std::uint64_t& seen);
@@ -92,6 +96,7 @@ class Server {
   async::Semaphore questions_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<EventTail> events_;
+  std::unique_ptr<Submissions> submissions_;  // nullptr: no mail is taken
   std::size_t streams_ = 0;
 };
 

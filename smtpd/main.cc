@@ -12,6 +12,7 @@
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/sasl/dovecot_service.h"
+#include "lib/sasl/token_service.h"
 #include "lib/service/conversations.h"
 #include "lib/service/service.h"
 #include "lib/signing/remote_keys.h"
@@ -111,9 +112,10 @@ bool counts_clients(const config::Settings& s) {
          s.smtpd_client_auth_rate_limit > 0 || s.smtpd_client_new_tls_session_rate_limit > 0;
 }
 
-/// The authentication service; none: AUTH is not enabled.
+/// The authentication service; none: AUTH is not enabled, or no service decides.
 Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
-  if (!smtpd::AuthPolicy::available(context.settings())) return nullptr;
+  if (!smtpd::AuthPolicy::available(context.settings()) || smtpd::AuthPolicy::by_token(context.settings()))
+    return nullptr;
   PEN_TRY_ASSIGN(auto peer, smtpd::AuthPolicy::service(context.config()));
   if (!peer) return nullptr;  // the policy has logged it
   auto service =
@@ -242,15 +244,31 @@ Result<Reading> read(Context& context) {
   return out;
 }
 
-/// For the table of certificates too.
+/// What only root may be able to read, read while the rights are there.
+struct Private {
+  std::shared_ptr<smtpd::ServerTls> tls;            // nullptr when none is offered
+  std::shared_ptr<sasl::TokenService> logins = {};  // nullptr: tokens are no logins here
+};
+
+std::shared_ptr<sasl::TokenService> token_logins(const config::Settings& s) {
+  if (!smtpd::AuthPolicy::by_token(s)) return nullptr;
+  auto tokens = s.smtpd_sasl_token_file.empty()
+                    ? Result<sasl::TokenFile>(fail(sasl::SaslError::bad_setting, "it is not set"))
+                    : sasl::TokenFile::read(s.smtpd_sasl_token_file);
+  if (!tokens) tokens = fail(std::move(tokens).error().within("smtpd_sasl_token_file"));
+  return std::make_shared<sasl::TokenService>(std::move(tokens));
+}
+
+/// For the table of certificates and the tokens too.
 Result<void> look(Context& context) {
   PEN_TRY(read(context));
+  (void)token_logins(context.settings());
   (void)smtpd::ServerTls::problems(context.config());
   return {};
 }
 
-/// `tls`: nullptr when none is offered.
-Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
+Result<Hooks> start(Context& context, Private secrets) {
+  auto tls = std::move(secrets.tls);
   const config::Settings& s = context.settings();
   PEN_TRY_ASSIGN(auto reading, read(context));
   const auto& [resolve, policy, dns_filter, screening] =
@@ -312,6 +330,12 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   program->server.tls = std::move(tls);
   if (reading.logins) reading.logins->start();
   program->server.authenticator = std::move(reading.logins);
+  if (secrets.logins) {
+    if (const std::string& problem = secrets.logins->problem(); !problem.empty())
+      log::warning("{}: clients cannot log in until it is mended, and smtpd has read it again (penstock reload)",
+                   problem);
+    program->server.authenticator = std::move(secrets.logins);
+  }
   if (screening) screen_clients(context, *program, screening, std::move(reading.screen_cluster));
   watch_load(context, program->server);
   program->own.queue.start();
@@ -335,9 +359,9 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::shared_ptr<pen::smtpd::ServerTls> tls;  // opened while keys that only root may read can be read
-  const auto with_privileges = [&tls](const pen::config::Config& config) {
-    tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
+  Private secrets;
+  const auto with_privileges = [&secrets](const pen::config::Config& config) {
+    secrets = {pen::smtpd::ServerTls::open(config, pen::system_clock()), token_logins(config.settings())};
   };
   return pen::service::run(argc, argv,
                            {.name = "smtpd",
@@ -345,5 +369,5 @@ int main(int argc, char** argv) {
                             .announces_ready = true,
                             .look = look,
                             .with_privileges = with_privileges},
-                           [&tls](pen::service::Context& context) { return start(context, tls); });
+                           [&secrets](pen::service::Context& context) { return start(context, secrets); });
 }

@@ -131,7 +131,10 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism, std::optional<
 async::Task<Session::Flow> Session::end_log_in(sasl::Answer answer, std::string mechanism) {
   using Kind = sasl::Answer::Kind;
   if (answer.kind == Kind::ok) {
-    client_.login = std::make_unique<Login>(Login{.method = std::move(mechanism), .username = printable(answer.user)});
+    client_.login = std::make_unique<Login>(Login{.method = std::move(mechanism),
+                                                  .username = printable(answer.user),
+                                                  .senders = std::move(answer.senders),
+                                                  .by_token = AuthPolicy::by_token(settings())});
     metrics::smtpd_authentications.add();
     reply("235 2.7.0 Authentication successful");
     co_return Flow::go_on;

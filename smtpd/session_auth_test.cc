@@ -289,6 +289,42 @@ BOOST_AUTO_TEST_CASE(a_client_has_so_many_attempts_over_all_its_sessions) {
   BOOST_TEST(rig.script->asked.size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_login_with_senders_may_use_those_and_no_others) {
+  AuthRig rig;
+  rig.greet();
+  rig.script->answers = {{.kind = Kind::ok,
+                          .text = {},
+                          .user = "shop",
+                          .senders = std::make_shared<const sasl::Senders>(sasl::Senders{"info@shop.example",
+                                                                                         "@b\xc3\xbc"
+                                                                                         "cher.example"})}};
+  BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("235"));
+  for (const char* no :
+       {"boss@shop.example", "", "info@shop.example.evil.example", "x@sub.xn--bcher-kva.example", "info"})
+    BOOST_TEST(rig.say("MAIL FROM:<" + std::string(no) + ">\r\n").starts_with("553 5.7.1"), no);
+  for (const char* yes : {"info@shop.example", "Info@SHOP.example", "any@xn--bcher-kva.example"}) {
+    BOOST_TEST(rig.say("MAIL FROM:<" + std::string(yes) + ">\r\n").starts_with("250"), yes);
+    rig.say("RSET\r\n");
+  }
+  BOOST_TEST(Login().may_send_as("anybody@example.org"));
+  BOOST_TEST(
+      Login({.method = {}, .username = {}, .senders = std::make_shared<const sasl::Senders>(sasl::Senders{"<>"})})
+          .may_send_as(""));
+}
+
+BOOST_AUTO_TEST_CASE(a_chunk_has_the_id_of_its_message_for_clients_with_a_token_alone) {
+  for (const bool token : {false, true}) {
+    AuthRig rig(token ? "smtpd_sasl_type = token\n" : "");
+    rig.greet();
+    rig.log_in();
+    rig.say("MAIL FROM:<a@x.example>\r\n");
+    rig.say("RCPT TO:<b@example.org>\r\n");
+    const std::string reply = rig.say("BDAT 6\r\nA: b\r\n");
+    BOOST_TEST(reply == (token ? "250 2.0.0 Ok: 6 bytes for Q1\r\n" : "250 2.0.0 Ok: 6 bytes\r\n"));
+    BOOST_TEST(rig.say("BDAT 0 LAST\r\n") == "250 2.0.0 Ok: queued as Q1\r\n");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_postmaster_is_told_of_auth_without_its_secrets) {
   std::vector<ipc::session_errors::Session> told;
   const auto tell = [&](ipc::session_errors::Session s) { told.push_back(std::move(s)); };

@@ -67,7 +67,11 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
     co_return bare_newline();
   }
   if (chunk.last) co_return co_await end_of_content();
-  reply(fmt::format("250 2.0.0 Ok: {} bytes", chunk.size));
+  // A client with a token that counts requests (docs/http-submission.md) notes the id before the last chunk.
+  if (client_.login && client_.login->by_token)
+    reply(fmt::format("250 2.0.0 Ok: {} bytes for {}", chunk.size, transaction_->queue_id()));
+  else
+    reply(fmt::format("250 2.0.0 Ok: {} bytes", chunk.size));
   co_return Flow::go_on;
 }
 

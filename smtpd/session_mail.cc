@@ -69,6 +69,10 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
         .because(metrics::Reason::tls);
   if (auto no = mail::verp_refusal(mail.sender, mail.verp, settings().verp_delimiter_filter); !no.empty())
     return Response::refused(std::move(no));
+  if (client_.login && !client_.login->may_send_as(mail.sender))
+    return Response::refused(fmt::format("553 5.7.1 <{}>: Sender address rejected: not for the token of {}",
+                                         printable(mail.sender, 200), client_.login->username),
+                             mail::ErrorClass::policy);
   if (mail.size && beyond_limit(*mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
         .because(metrics::Reason::content);

@@ -442,6 +442,21 @@ BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_reported) {
   BOOST_TEST(has(warnings(config("relay_domains = x\nrelay_transport = other:host")),
                  "main.cf:2: relay_transport: master.cf has no service other"));
 }
+BOOST_AUTO_TEST_CASE(a_service_that_cannot_take_mail_from_penapi_is_reported) {
+  const auto told = [](const std::string& service) {
+    return warnings(config("penapi_submission_service = handin\nsmtpd_sasl_token_file = /tokens\n", {},
+                           std::string(kMaster) + service));
+  };
+  const std::string login = " -o smtpd_sasl_auth_enable=yes -o smtpd_sasl_type=token";
+  const std::string whole = login + " -o smtpd_upstream_proxy_protocol=haproxy\n";
+  BOOST_TEST(has(told(""), "main.cf:1: penapi_submission_service: master.cf has no private service handin"));
+  BOOST_TEST(has(told("handin unix n - n - - smtpd" + whole), "has no private service handin"));
+  BOOST_TEST(has(told("handin unix - - n - - smtpd\n"), "smtpd_sasl_type = token"));
+  BOOST_TEST(has(told("handin unix - - n - - smtpd" + login + "\n"), "haproxy"));
+  BOOST_TEST(told("handin unix - - n - - smtpd" + whole) == "");
+  BOOST_TEST(has(warnings(config("smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = token\n")),
+                 "smtpd_sasl_token_file is empty"));
+}
 BOOST_AUTO_TEST_CASE(address_verification_without_its_service_is_reported) {
   const char* main = "smtpd_sender_restrictions = reject_unverified_sender\n";
   BOOST_TEST(has(warnings(config(main)),

@@ -32,6 +32,8 @@ constexpr std::string_view kCyrus = "cyrus", kTable = "table";
 bool asks_cyrus(const Settings& settings) { return asks(settings, kCyrus); }
 bool asks_login_program(const Settings& settings) { return asks(settings, kCyrus) || asks(settings, kTable); }
 
+bool asks_tokens(const Settings& settings) { return asks(settings, "token"); }
+
 std::optional<std::string> cyrus_socket(const Config& config) {
   for (const Service& service : config.master())
     if (service.type == ServiceType::unix_stream && service.command == kCyrusProgram)

@@ -24,6 +24,8 @@ inline constexpr const char* kCyrusProgram = "cyrus";
 bool asks_cyrus(const Settings& settings);
 /// The same, and the program cyrus decides, with the library or by a table of users.
 bool asks_login_program(const Settings& settings);
+/// smtpd offers AUTH, and decides itself by a file of tokens.
+bool asks_tokens(const Settings& settings);
 /// Of the service with that program, below queue_directory; nullopt: master.cf has none.
 std::optional<std::string> cyrus_socket(const Config& config);
 /// The line that master.cf needs: where a service "cyrus" is something else, under another name.

@@ -196,6 +196,30 @@ class Reporter {
     need("virtual_transport", s.virtual_transport, !s.virtual_mailbox_domains.empty(), "for virtual_mailbox_domains");
   }
 
+  /// Says why penapi cannot hand mail on (docs/http-submission.md).
+  void handing_in() {
+    const std::string& name = config_.settings().penapi_submission_service;
+    if (name.empty()) return;
+    const auto at = std::ranges::find_if(config_.master(), [&](const Service& s) {
+      return s.type == ServiceType::unix_stream && s.is_private && s.name == name && s.command == "smtpd";
+    });
+    std::string why;
+    if (at == config_.master().end()) {
+      why = "master.cf has no private service " + printable(name, 60) + " of type unix with the program smtpd";
+    } else {
+      const Config own = config_.with(*at);
+      if (!asks_tokens(own.settings()))
+        why = "service " + printable(name, 60) + " has not smtpd_sasl_auth_enable = yes and smtpd_sasl_type = token";
+      else if (own.settings().smtpd_upstream_proxy_protocol != UpstreamProxy::haproxy)
+        why = "service " + printable(name, 60) + " has not smtpd_upstream_proxy_protocol = haproxy";
+    }
+    if (why.empty()) return;
+    constexpr const char* kSetting = "penapi_submission_service";
+    const auto place = config_.where(kSetting).value_or(Place{config_.main_file(), 0});
+    costs_mail(
+        {Severity::warning, place.file, place.line, kSetting, why + ": mail that is handed in by HTTP is put off"});
+  }
+
   void relaying() {
     const Settings& s = config_.settings();
     if (refuses_relaying(config_, s.smtpd_relay_restrictions) ||
@@ -427,6 +451,7 @@ Findings findings(const Config& config) {
   for (const Service& service : config.master()) reporter.service(service);
   reporter.logins();
   reporter.transports();
+  reporter.handing_in();
   reporter.relaying();
   reporter.restrictions();
   reporter.level();
@@ -442,10 +467,14 @@ Findings findings(const Config& config) {
 std::string no_login(const Config& config) {
   const Settings& s = config.settings();
   if (!s.smtpd_sasl_auth_enable || iequals(s.smtpd_sasl_type, "dovecot")) return {};
+  if (asks_tokens(s))
+    return s.smtpd_sasl_token_file.empty() ? "smtpd_sasl_type is token and smtpd_sasl_token_file is empty: nobody can "
+                                             "log in (docs/authentication.md)"
+                                           : std::string();
   const std::string what = "smtpd_sasl_auth_enable = yes: AUTH is not offered and nobody can log in, because ";
   if (!asks_login_program(s))
     return what + "smtpd_sasl_type \"" + printable(s.smtpd_sasl_type, 50) +
-           "\" is not available, only cyrus, dovecot and table (docs/authentication.md)";
+           "\" is not available, only cyrus, dovecot, table and token (docs/authentication.md)";
   if (cyrus_socket(config)) return {};
   return what + "smtpd_sasl_type is " + (asks_cyrus(s) ? "cyrus" : "table") +
          " and master.cf has no service with the program cyrus: add the line \"" + cyrus_line(config.master()) +

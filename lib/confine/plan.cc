@@ -105,6 +105,7 @@ std::vector<Place> written_places(const Program& row, const config::Settings& s,
   add(kDmarcReports, s.data_directory + "/dmarcrpt");
   add(kUndelivered, s.data_directory + "/events");
   if (s.penapi_status_page && !s.penapi_history_map.empty()) add(kHistory, s.penapi_history_map);
+  if (!s.penapi_submission_service.empty()) add_locked(kSubmissions, s.penapi_submission_map);
   if (screens) add_locked(kTested, cache_of(s.postscreen_cache_map));
   add_locked(kProbes, cache_of(s.address_verify_map));
   for (const std::string* file : {&s.event_log_file, &s.event_accounting_file})

@@ -137,6 +137,8 @@ BOOST_AUTO_TEST_CASE(what_one_program_keeps_in_data_directory_no_other_writes) {
               Names{"/d/verify", "/d/verify.lock"}));
   BOOST_TEST((written(plan("verify", "address_verify_map =\n")) == Names{}));
   BOOST_TEST((written(plan("penapi")) == Names{"/d/penapi"}));
+  BOOST_TEST((written(plan("penapi", "penapi_submission_service = handin\n")) ==
+              Names{"/d/penapi", "/d/submissions", "/d/submissions.lock"}));
   BOOST_TEST((written(plan("dmarcrpt")) == Names{"/d/dmarcrpt"}));
   BOOST_TEST((written(plan("trivial-rewrite")) == Names{"/d/mta_sts"}));
   // It reads the policies, for which LMDB takes locks.

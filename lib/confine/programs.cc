@@ -41,7 +41,7 @@ constexpr std::array kPrograms = {
     Program{"cyrus", Kind::confined, Network::any, kNothing, 0, false, Account::logins},
     Program{"tlsrpt", Kind::confined, Network::any, kTlsReports | kPolicyLocks},
     Program{"dmarcrpt", Kind::confined, Network::dns, kDmarcReports},
-    Program{"penapi", Kind::confined, Network::none, kHistory, 0, false, Account::orders},
+    Program{"penapi", Kind::confined, Network::none, kHistory | kSubmissions, 0, false, Account::orders},
     Program{"penevents", Kind::confined, Network::any, kUndelivered | kEvents},
     Program{"error", Kind::confined, Network::none},
     Program{"retry", Kind::confined, Network::none},

@@ -23,7 +23,7 @@ enum class Network : std::uint8_t {
 };
 
 /// What a program may make, change and remove.
-using Writes = std::uint16_t;
+using Writes = std::uint32_t;
 inline constexpr Writes kNothing = 0;
 inline constexpr Writes kQueueLog = 1;   // queue_log_directory
 inline constexpr Writes kSpool = 2;      // spool_directory
@@ -42,6 +42,7 @@ inline constexpr Writes kPolicyLocks = 4096;    // the locks in mta_sts, for its
 inline constexpr Writes kTlsReports = 8192;     // tlsrpt
 inline constexpr Writes kDmarcReports = 16384;  // dmarcrpt
 inline constexpr Writes kUndelivered = 32768;   // events
+inline constexpr Writes kSubmissions = 65536;   // penapi_submission_map, where penapi takes mail
 
 /// Sets of capabilities, as the kernel numbers them.
 using Capabilities = std::uint64_t;

@@ -1,5 +1,5 @@
 #pragma once
-/// Decides a client's AUTH: Dovecot does (dovecot_service.h), or a test.
+/// Decides a client's AUTH: Dovecot does (dovecot_service.h), a file of tokens (token_service.h), or a test.
 ///
 /// Use:     auto exchange = authenticator.begin();
 ///          Answer a = co_await exchange->start(request, until);
@@ -16,6 +16,7 @@
 
 #include "lib/async/loop.h"
 #include "lib/sasl/dovecot.h"
+#include "lib/sasl/token_file.h"
 
 namespace pen::sasl {
 
@@ -23,6 +24,8 @@ struct Answer {
   enum class Kind : std::uint8_t { ok, failed, temporary, challenge } kind = Kind::temporary;
   std::string text;  // challenge: base 64; failed, temporary: the reason, may be empty
   std::string user;  // when ok; when failed, if it is known
+  /// When ok: the senders that the login may use; nullptr: what it may use is decided by others.
+  std::shared_ptr<const Senders> senders = nullptr;
 };
 
 class Authenticator {

@@ -1,10 +1,14 @@
 #include "lib/smtpd/auth.h"
 
+#include <algorithm>
+
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
 #include "lib/config/findings.h"
+#include "lib/idn/domain.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/logins.h"
+#include "lib/mail/address.h"
 
 namespace pen::smtpd {
 
@@ -15,9 +19,21 @@ constexpr std::size_t kAroundResponse = 2048;
 
 }  // namespace
 
-bool AuthPolicy::available(const config::Settings& s) {
-  return s.smtpd_sasl_auth_enable && (iequals(s.smtpd_sasl_type, "dovecot") || config::asks_login_program(s));
+bool Login::may_send_as(std::string_view sender) const {
+  if (!senders) return true;
+  return std::ranges::any_of(*senders, [&](const std::string& one) {
+    if (one == "<>") return sender.empty();
+    if (one.starts_with('@')) return idn::same_domain(mail::domain_part(sender), std::string_view(one).substr(1));
+    return idn::same_address(one, sender);
+  });
 }
+
+bool AuthPolicy::available(const config::Settings& s) {
+  return s.smtpd_sasl_auth_enable &&
+         (iequals(s.smtpd_sasl_type, "dovecot") || config::asks_login_program(s) || config::asks_tokens(s));
+}
+
+bool AuthPolicy::by_token(const config::Settings& s) { return config::asks_tokens(s); }
 
 Result<std::optional<sasl::DovecotService::Peer>> AuthPolicy::service(const config::Config& config) {
   const config::Settings& s = config.settings();

@@ -6,6 +6,7 @@
 ///          session_auth.cc has the dialogue, checks_login.cc the restrictions about logins.
 /// Source:  RFC 4954; Postfix SASL_README, postconf(5) smtpd_sasl_*.
 /// Thread:  immutable; any.
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,12 +15,17 @@
 #include "lib/map/match_list.h"
 #include "lib/sasl/dovecot_service.h"
 #include "lib/sasl/properties.h"
+#include "lib/sasl/token_file.h"
 
 namespace pen::smtpd {
 
 /// A client that has proved its identity. Both texts are fit for a log line.
 struct Login {
   std::string method, username;
+  std::shared_ptr<const sasl::Senders> senders = nullptr;  // that it may use; nullptr: restrictions decide
+  bool by_token = false;                                   // smtpd_sasl_type = token
+  /// Whether the login may use the sender: an address, empty: the null sender.
+  bool may_send_as(std::string_view sender) const;
 };
 
 struct AuthPolicy {
@@ -30,8 +36,10 @@ struct AuthPolicy {
   map::MatchList exceptions;   // smtpd_sasl_exceptions_networks: clients to which AUTH is not offered
   map::MapList sender_logins;  // smtpd_sender_login_maps
 
-  /// Whether AUTH is enabled and smtpd_sasl_type is one that there is: cyrus, table or dovecot.
+  /// Whether AUTH is enabled and smtpd_sasl_type is one that there is: cyrus, table, token or dovecot.
   static bool available(const config::Settings& s);
+  /// AUTH is enabled, and this process decides by smtpd_sasl_token_file.
+  static bool by_token(const config::Settings& s);
   /// How to reach the service that checks logins; nullopt: it is the program cyrus, and master.cf has none. Error:
   /// bad_setting.
   static Result<std::optional<sasl::DovecotService::Peer>> service(const config::Config& config);

@@ -30,7 +30,8 @@ SWITCHES = {
 # Lists whose tables stand behind a word.
 RESTRICTIONS = re.compile(r"smtpd_(client|helo|sender|relay|recipient|data|end_of_data|etrn)_restrictions")
 # A list of tables of others; what is written by one program, and no table.
-NOT_OPENED = {"proxy_read_maps", "address_verify_map", "postscreen_cache_map", "penapi_history_map"}
+NOT_OPENED = {"proxy_read_maps", "address_verify_map", "postscreen_cache_map", "penapi_history_map",
+              "penapi_submission_map"}
 # Readers that open no table of the setting; why.
 MORE_READERS = {
     ("smtpd", "smtpd_restriction_classes"): "by the names of the classes",
