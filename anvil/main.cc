@@ -1,5 +1,5 @@
-/// anvil: counts SMTP sessions per session class and what clients do per time unit, and keeps the greylist and
-/// quotas. See man/anvil.8.
+/// anvil: counts SMTP sessions per session class and what clients do per time unit, and keeps the greylist, quotas and
+/// the suppression list. See man/anvil.8.
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,9 +9,11 @@
 #include "anvil/memory.h"
 #include "anvil/shared_greylist.h"
 #include "anvil/shared_quotas.h"
+#include "anvil/suppression.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/ipc/topology.h"
+#include "lib/map/map.h"
 #include "lib/redis/server.h"
 #include "lib/service/conversations.h"
 #include "lib/sessions/clients.h"
@@ -22,21 +24,26 @@ using namespace pen;
 namespace conversation = ipc::sessions;
 using Channel = ipc::Channel<conversation::ToAnvil, conversation::FromAnvil>;
 using MemoryChannel = ipc::Channel<ipc::sender_memory::ToAnvil, ipc::sender_memory::FromAnvil>;
+using SuppressionChannel = ipc::Channel<ipc::suppression::ToAnvil, ipc::suppression::FromAnvil>;
+using OrderChannel = ipc::Channel<ipc::suppression::OrderToAnvil, ipc::suppression::OrderFromAnvil>;
 using ClientChannel = ipc::Channel<ipc::clients::ToAnvil, ipc::clients::FromAnvil>;
 using anvil::Ledger;
 using sessions::Clients;
 
 struct Server {
-  Server(async::Loop& loop_in, sessions::Classes classes, milliseconds rate_unit, const std::string& data_directory)
+  Server(async::Loop& loop_in, sessions::Classes classes, milliseconds rate_unit, const std::string& data_directory,
+         anvil::Suppression::Options listed)
       : loop(loop_in),
         ledger(std::move(classes)),
         clients(rate_unit),
-        memory(loop_in, data_directory, log::as_warning) {}
+        memory(loop_in, data_directory, log::as_warning),
+        suppression(loop_in, std::move(listed), log::as_warning) {}
 
   async::Loop& loop;
   Ledger ledger;
   Clients clients;
   anvil::Memory memory;
+  anvil::Suppression suppression;
   std::unique_ptr<anvil::SharedGreylist> shared_greylist;  // nullptr, as the next: no host shares anything
   std::unique_ptr<anvil::SharedQuotas> shared_quotas;
   std::unordered_map<Ledger::Holder, Channel*> channels;  // each lives in its session's frame
@@ -162,6 +169,46 @@ async::Task<Result<void>> remember_senders(std::shared_ptr<Server> server, Memor
   }
 }
 
+// What is asked about the suppression list waits for its file, beside other questions.
+async::Task<void> answer(Server* server, SuppressionChannel* channel, ipc::suppression::Ask question) {
+  const auto answer = co_await server->suppression.ask(std::move(question));
+  // Without an answer it is asked again, of the next process.
+  if (channel->is_open() && !server->suppression.leaving()) (void)channel->send(answer);
+}
+
+async::Task<void> answer(Server* server, SuppressionChannel* channel, ipc::suppression::Failure failure) {
+  const std::uint64_t request = failure.request;
+  const bool recorded = co_await server->suppression.record(std::move(failure));
+  // Without an answer it is told again.
+  if (recorded && channel->is_open()) (void)channel->send(ipc::suppression::Recorded{request});
+}
+
+async::Task<void> answer(Server* server, OrderChannel* channel, ipc::suppression::Add add) {
+  const auto done = co_await server->suppression.order(std::move(add));
+  if (channel->is_open()) (void)channel->send(done);
+}
+
+async::Task<void> answer(Server* server, OrderChannel* channel, ipc::suppression::Remove remove) {
+  const auto done = co_await server->suppression.order(std::move(remove));
+  if (channel->is_open()) (void)channel->send(done);
+}
+
+async::Task<void> answer(Server* server, OrderChannel* channel, ipc::suppression::List request) {
+  const auto listed = co_await server->suppression.list(std::move(request));
+  if (channel->is_open()) (void)channel->send(listed);
+}
+
+template <class Channel>
+async::Task<Result<void>> keep_suppression_list(std::shared_ptr<Server> server, Channel channel) {
+  async::Gate requests(server->loop);  // ends before the channel
+  for (;;) {
+    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive());
+    std::visit([&](auto& m) { requests.spawn("suppression list", answer(server.get(), &channel, std::move(m))); },
+               received.message);
+    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
+  }
+}
+
 void log_statistics(Server& server) {
   for (const auto& line : server.clients.take_statistics()) log::info("{}", line);
   if (const auto uncounted = server.clients.take_uncounted(); uncounted != 0)
@@ -207,17 +254,20 @@ async::Task<Result<void>> hold_sessions(std::shared_ptr<Server> server, Channel 
 async::Task<void> leave(std::shared_ptr<Server> server) {
   log_statistics(*server);
   co_await server->memory.finish();
+  co_await server->suppression.finish();
 }
 
 struct Reading {
   sessions::Classes classes;
   std::optional<redis::ClientOptions> cluster;  // nullopt: the greylist is this host's alone
+  anvil::Suppression::Options suppression = {};
 };
 
 Result<Reading> read(const config::Settings& s) {
   auto classes = sessions::Classes::parse(s.session_classes);
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
   Reading out{*std::move(classes), std::nullopt};
+  PEN_TRY_ASSIGN(out.suppression, anvil::Suppression::Options::of(s));
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(out.cluster, redis::client_options(s));
   }
@@ -232,11 +282,13 @@ Result<void> look(service::Context& context) {
 Result<service::Hooks> start(service::Context& context) {
   const auto& s = context.settings();
   PEN_TRY_ASSIGN(auto reading, read(s));
-  auto server =
-      std::make_shared<Server>(context.loop(), std::move(reading.classes), s.anvil_rate_time_unit, s.data_directory);
+  for (const auto& problem : reading.suppression.exempt.problems()) log::warning("{}", map::advice(problem));
+  auto server = std::make_shared<Server>(context.loop(), std::move(reading.classes), s.anvil_rate_time_unit,
+                                         s.data_directory, std::move(reading.suppression));
   if (reading.cluster) {
     auto options = *std::move(reading.cluster);
     options.seed = secure_random_u64();
+    auto of_suppression = options;
     const auto say_of = [](std::string what) {
       return [what = std::move(what)](bool shared, const std::string& line) {
         if (shared)
@@ -249,6 +301,7 @@ Result<service::Hooks> start(service::Context& context) {
                                                                       s.destdb_redis_prefix, say_of("greylist"));
     server->shared_quotas = std::make_unique<anvil::SharedQuotas>(context.loop(), server->memory, std::move(options),
                                                                   s.destdb_redis_prefix, say_of("quotas"));
+    server->suppression.share(std::move(of_suppression), s.destdb_redis_prefix, say_of("suppression list"));
     server->shared_greylist->start();
     server->shared_quotas->start();
   }
@@ -258,7 +311,11 @@ Result<service::Hooks> start(service::Context& context) {
       {{conversation::kName, [server](ipc::Opening o) { return hold_sessions(server, Channel(std::move(o))); }},
        {ipc::clients::kName, [server](ipc::Opening o) { return count_clients(server, ClientChannel(std::move(o))); }},
        {ipc::sender_memory::kName,
-        [server](ipc::Opening o) { return remember_senders(server, MemoryChannel(std::move(o))); }}});
+        [server](ipc::Opening o) { return remember_senders(server, MemoryChannel(std::move(o))); }},
+       {ipc::suppression::kName,
+        [server](ipc::Opening o) { return keep_suppression_list(server, SuppressionChannel(std::move(o))); }},
+       {ipc::suppression::kOrdersName,
+        [server](ipc::Opening o) { return keep_suppression_list(server, OrderChannel(std::move(o))); }}});
   return service::Hooks{
       // Holders take their leases of the next one; what this one knows is worth nothing.
       .drain = [server] { return leave(server); },
@@ -269,6 +326,7 @@ Result<service::Hooks> start(service::Context& context) {
                 fmt::format("{} clients remembered", server->clients.size()),
                 fmt::format("greylist: {} triplets, {} clients", greylist.triplets(), greylist.clients()),
                 fmt::format("quotas: {} users", server->memory.quotas().users())};
+            if (auto listed = server->suppression.status_line(); !listed.empty()) lines.push_back(std::move(listed));
             for (const auto& c : server->ledger.status().classes)
               lines.push_back(fmt::format("class {}: {} incoming, {} outgoing, limits {} {}, refused {}{}", c.mask,
                                           c.incoming, c.outgoing, c.total, c.refuse, c.refused,
@@ -282,6 +340,8 @@ Result<service::Hooks> start(service::Context& context) {
 int main(int argc, char** argv) {
   return pen::service::run(
       argc, argv,
-      {.name = "anvil", .summary = "counts sessions and what clients do, keeps the greylist and quotas", .look = look},
+      {.name = "anvil",
+       .summary = "counts sessions and what clients do, keeps the greylist, quotas and suppression list",
+       .look = look},
       start);
 }

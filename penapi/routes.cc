@@ -33,6 +33,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/api/v1/destinations/{name}", Access::read, show_destination},
     {"POST", "/api/v1/destinations/{name}/suspend", Access::order, suspend_destination},
     {"POST", "/api/v1/destinations/{name}/resume", Access::order, resume_destination},
+    {"GET", "/api/v1/suppressed", Access::read, list_suppressed},
+    {"POST", "/api/v1/suppressed", Access::order, add_suppressed},
+    {"GET", "/api/v1/suppressed/{address}", Access::read, show_suppressed},
+    {"DELETE", "/api/v1/suppressed/{address}", Access::order, remove_suppressed},
     {"GET", "/api/v1/explain", Access::read, explain_recipient},
     {"POST", "/api/v1/messages", Access::submit, nullptr},  // Submissions::take()
     {"GET", "/api/v1/messages/{id}/explain", Access::read, explain_message},

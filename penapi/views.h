@@ -39,5 +39,10 @@ async::Task<Response> explain_recipient(Server& server, Call call);
 async::Task<Response> explain_message(Server& server, Call call);
 async::Task<Response> suspend_destination(Server& server, Call call);
 async::Task<Response> resume_destination(Server& server, Call call);
+// suppression_views.cc
+async::Task<Response> list_suppressed(Server& server, Call call);
+async::Task<Response> show_suppressed(Server& server, Call call);
+async::Task<Response> add_suppressed(Server& server, Call call);
+async::Task<Response> remove_suppressed(Server& server, Call call);
 
 }  // namespace pen::api

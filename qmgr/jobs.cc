@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/mail/logged.h"
 #include "lib/mail/verp.h"
+#include "lib/suppression/fault.h"
 #include "qmgr/egress.h"
 
 namespace pen::qmgr {
@@ -90,6 +91,10 @@ void Jobs::hand(HandJob& a) {
   }
   if (around_.watched()) rounds_.tell(m, a.ordinals, {.step = ipc::queue::Step::handed, .where = where_of(a, job)});
   InHand& in_hand = jobs_[a.job] = {a.message, std::move(a.ordinals), job.soft_refusals};
+  // What a filter says is no word of the recipient's host.
+  const mail::Envelope& e = m.envelope();
+  in_hand.suppression = around_.options.suppression && e.transport.empty() && e.filter.empty() &&
+                        around_.options.suppression(a.transport);
   if (around_.options.egress) in_hand.group = Egress::group_of(around_.scheduler.provider_of(a.job), job.nexthop);
   around_.ports.hand_job(a.transport, job, std::move(fd));
 }
@@ -232,6 +237,7 @@ void Jobs::result(ipc::delivery::JobResult& result) {
     if (r.status.action == mail::Action::deferred) {
       rounds_.deferred(m, mine, r.status);
     } else {
+      if (job.suppression && r.status.action == mail::Action::failed) tell_suppression(m, mine, r.status);
       rounds_.done(m, mine, r.status);
     }
   }
@@ -249,6 +255,19 @@ void Jobs::result(ipc::delivery::JobResult& result) {
       around_.scheduler.reroute_source(source);
   }
   around_.scheduler.job_done(result.job, result.service_time, end);
+}
+
+void Jobs::tell_suppression(const Active& m, const Ordinals& mine, const mail::DeliveryStatus& status) const {
+  if (mail::is_probe(m.envelope().purpose) || status.remote_mta.empty()) return;  // no host has said it
+  const std::string_view words = mail::peers_words(status);
+  const auto fault = suppression::fault_of(status.dsn, words);
+  if (fault == suppression::Fault::none) return;
+  for (const std::uint32_t ordinal : mine)
+    around_.ports.tell_suppression({.tenant = m.envelope().tenant,
+                                    .address = m.envelope().recipients[ordinal].address,
+                                    .reason = ipc::suppression::Reason::bounce,
+                                    .certain = fault == suppression::Fault::certain,
+                                    .text = std::string(words)});
 }
 
 void Jobs::transport_failed(const std::string& transport, const std::string& why) {

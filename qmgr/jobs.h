@@ -40,11 +40,14 @@ class Jobs {
   struct InHand {
     MessageNumber message = 0;
     Ordinals ordinals;
-    bool soft = false;       // what is refused is tried again
-    std::string group = {};  // of its next hop, where mail is sent from sources
+    bool soft = false;         // what is refused is tried again
+    std::string group = {};    // of its next hop, where mail is sent from sources
+    bool suppression = false;  // the suppression list hears of its failures
   };
   /// What a result says of the source that the mail was sent from.
   void learn_of_source(const InHand& job, const ipc::delivery::JobResult& result) const;
+  /// What a host refused for good may be the address's fault.
+  void tell_suppression(const Active& m, const Ordinals& mine, const mail::DeliveryStatus& status) const;
   ipc::delivery::Job job_of(const Active& m, HandJob& a) const;
   /// The sender that only these recipients see.
   static void set_sender(ipc::delivery::Job& job, const Active& m, bool rewritten);

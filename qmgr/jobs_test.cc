@@ -189,6 +189,33 @@ BOOST_AUTO_TEST_CASE(a_transport_that_goes_with_the_stop_defers_nothing) {
   BOOST_TEST(m.outstanding == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(the_suppression_list_hears_what_a_host_says_of_an_address) {
+  around.options.suppression = [](std::string_view transport) { return transport == "smtp"; };
+  handed({"a@x.example", "b@x.example", "c@x.example", "d@x.example"});
+  const auto said = [](const char* dsn, const char* words) {
+    return mail::DeliveryStatus{mail::Action::failed, dsn, "host mx said", std::string("smtp; ") + words,
+                                "mx.x.example"};
+  };
+  mail::DeliveryStatus ours = failed();
+  ours.dsn = "5.1.1";
+  result({{{0}, said("5.1.1", "550 5.1.1 no such user")},
+          {{1}, said("5.7.1", "550 5.7.1 blocked")},
+          {{2}, said("5.2.1", "550 5.2.1 inactive")},
+          {{3}, ours}});
+  BOOST_TEST_REQUIRE(ports.suppression_told.size() == 2U);
+  BOOST_TEST(ports.suppression_told[0].address == "a@x.example");
+  BOOST_TEST(ports.suppression_told[0].certain);
+  BOOST_TEST(ports.suppression_told[0].text == "550 5.1.1 no such user");
+  BOOST_TEST(ports.suppression_told[1].address == "c@x.example");
+  BOOST_TEST(!ports.suppression_told[1].certain);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_suppression_list_nobody_hears_of_failures) {
+  handed();
+  result({{{0}, mail::DeliveryStatus{mail::Action::failed, "5.1.1", "x", "smtp; 550 5.1.1 no", "mx.x.example"}}});
+  BOOST_TEST(ports.suppression_told.empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pen::qmgr

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <set>
 
 #include "lib/base/log.h"
 #include "lib/base/random.h"
@@ -68,6 +69,14 @@ qmgr::ProgramOptions options_of(service::Context& c) {
         n > 1 && service.type == config::ServiceType::unix_stream)
       o.delivery_processes[service.name] = n;
   o.manager.allow_minus = s.allow_min_user;
+  if (s.suppression_list) {
+    std::set<std::string, std::less<>> asked;  // services of the SMTP client
+    for (const config::Service& service : c.config().master())
+      if (service.type != config::ServiceType::inet && service.command == "smtp") asked.insert(service.name);
+    o.manager.suppression = [asked = std::move(asked)](std::string_view transport) {
+      return asked.contains(transport);
+    };
+  }
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
   for (const ipc::Carrier& carrier : ipc::all_carriers()) {
     const std::string program(carrier.program);

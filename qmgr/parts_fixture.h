@@ -45,6 +45,10 @@ struct NotedPorts final : Ports {
     notices.push_back(n);
     notices.back().inline_body = {};
   }
+  std::vector<ipc::suppression::Ask> suppression_asked;
+  std::vector<ipc::suppression::Failure> suppression_told;
+  void ask_suppression(const ipc::suppression::Ask& a) override { suppression_asked.push_back(a); }
+  void tell_suppression(ipc::suppression::Failure f) override { suppression_told.push_back(std::move(f)); }
   std::vector<ipc::verify::Probed> probed_results;
   void probed(ipc::verify::Probed results) override { probed_results.push_back(std::move(results)); }
   Result<Fd> open_body(std::uint64_t, const std::string&) override {

@@ -46,6 +46,10 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       router_(loop, options_.path(ipc::kRewriteSocket)),
       bounce_(loop, options_.path(ipc::kBounceSocket)),
       verify_(loop, options_.path(ipc::service_socket(options_.verify_service)), log::as_warning),
+      suppression_(options_.manager.suppression
+                       ? std::make_shared<suppression::Client>(loop, options_.path(ipc::kAnvilSocket),
+                                                               suppression::Client::Options{.report = log::as_warning})
+                       : nullptr),
       shared_(options_.cluster ? std::make_unique<SharedDestinations>(loop, *options_.cluster, destinations) : nullptr),
       scheduler_(std::make_unique<Scheduler>(options_.scheduler, options_.limits,
                                              shared_ ? static_cast<destdb::Table&>(*shared_) : destinations, random_)),
@@ -78,6 +82,17 @@ void Program::start_sessions() {
           .report = log::as_warning},
       sessions::Holder::Options{});
   sessions_->start();
+}
+
+void Program::ask_suppression(const ipc::suppression::Ask& question) {
+  loop_.spawn("suppression", find_standing(this, question));
+}
+
+async::Task<void> Program::find_standing(Program* self, ipc::suppression::Ask question) {
+  const std::uint64_t request = question.request;
+  auto answer = co_await self->suppression_->ask(std::move(question), {});  // bounded by its answer time
+  answer.request = request;
+  self->manager_->event()->routes.suppression_answer(answer);
 }
 
 void Program::ask_session(ConnectionNumber connection, std::uint32_t session_class,

@@ -20,6 +20,7 @@
 #include "lib/queue_log/writer.h"
 #include "lib/sessions/holder.h"
 #include "lib/spool/spool.h"
+#include "lib/suppression/client.h"
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agent.h"
 #include "qmgr/destination_server.h"
@@ -95,6 +96,8 @@ class Program final : public Ports {
   void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
   void probed(ipc::verify::Probed results) override { verify_.tell(std::move(results)); }
+  void ask_suppression(const ipc::suppression::Ask& question) override;
+  void tell_suppression(ipc::suppression::Failure failure) override { suppression_->tell(std::move(failure)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void ask_session(ConnectionNumber connection, std::uint32_t session_class,
@@ -118,6 +121,7 @@ class Program final : public Ports {
   /// Logs damage to the queue that was met since the last call.
   void report_damage();
   async::Task<void> recover();
+  static async::Task<void> find_standing(Program* self, ipc::suppression::Ask question);
   /// After the active set has shrunk; once a second.
   void give_memory_back();
   async::Task<void> keep_flushing();
@@ -148,7 +152,8 @@ class Program final : public Ports {
   RouterFeed router_;
   BounceFeed bounce_;
   ipc::ProbeResults verify_;
-  std::unique_ptr<SharedDestinations> shared_;  // nullptr: nothing is shared
+  std::shared_ptr<suppression::Client> suppression_;  // nullptr: there is no list
+  std::unique_ptr<SharedDestinations> shared_;        // nullptr: nothing is shared
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Manager> manager_;
   EnqueueServer enqueue_;

@@ -5,6 +5,8 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/expanded.h"
+#include "lib/metrics/metrics.h"
+#include "lib/suppression/words.h"
 #include "qmgr/egress.h"
 
 namespace pen::qmgr {
@@ -46,6 +48,42 @@ void RouteRequests::send(Active& m, std::uint32_t ordinal, ipc::route::Resolved&
   around_.scheduler.routed(m.number, ordinal, answer, sharing);
 }
 
+void RouteRequests::take(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing) {
+  const auto& asks = around_.options.suppression;
+  const mail::Envelope& e = m.envelope();
+  // Notices have no sender, and probes ask what a host says. A filter gets mail for users of this host as well.
+  if (!asks || e.sender.empty() || mail::is_probe(e.purpose) || !e.transport.empty() || !e.filter.empty() ||
+      !asks(answer.transport))
+    return send(m, ordinal, answer, sharing);
+  const std::uint64_t request = next_request_++;
+  ipc::suppression::Ask question{
+      .request = request, .tenant = e.tenant, .sender = e.sender, .recipient = e.recipients[ordinal].address};
+  standings_.emplace(request, Standing{{m.number, ordinal}, std::move(answer), sharing});
+  around_.ports.ask_suppression(question);
+}
+
+void RouteRequests::suppression_answer(const ipc::suppression::Answer& answer) {
+  const auto it = standings_.find(answer.request);
+  if (it == standings_.end()) return;
+  Standing asked = std::move(it->second);
+  standings_.erase(it);
+  Active& m = active_.at(asked.of.message);
+  switch (answer.standing) {
+    case ipc::suppression::Standing::free:
+    case ipc::suppression::Standing::unknown:  // the edge has said so
+      return send(m, asked.of.ordinal, asked.route, asked.sharing);
+    case ipc::suppression::Standing::undecided:
+      return unroutable(m, asked.of.ordinal,
+                        mail::make_status(mail::Action::deferred, "4.3.0", "a table of exempt senders cannot be read"));
+    case ipc::suppression::Standing::listed:
+      metrics::suppression_stopped.add(metrics::StoppedAt::queue);
+      return unroutable(m, asked.of.ordinal,
+                        mail::make_status(mail::Action::failed, "5.7.1",
+                                          "recipient is on the suppression list: " +
+                                              std::string(suppression::in_words(answer.reason))));
+  }
+}
+
 bool RouteRequests::forwarded(const mail::Envelope& envelope, const mail::Recipient& recipient) const {
   using Rewrites = ManagerOptions::Rewrites;
   if (envelope.sender.empty() || !envelope.verp.empty() || mail::is_probe(envelope.purpose)) return false;
@@ -67,9 +105,10 @@ void RouteRequests::ask(const RouteRecipient& a) {
     if (const auto* known = cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
       ++known_;
       const Sharing sharing = m.envelope().verp.empty() ? Sharing::all : Sharing::alone;
-      if (around_.options.egress == nullptr) return around_.scheduler.routed(a.message, a.ordinal, *known, sharing);
+      if (around_.options.egress == nullptr && !around_.options.suppression)
+        return around_.scheduler.routed(a.message, a.ordinal, *known, sharing);
       ipc::route::Resolved own = *known;
-      return send(m, a.ordinal, own, sharing);
+      return take(m, a.ordinal, own, sharing);
     }
   const std::uint64_t request = next_request_++;
   asked_[request] = {a.message, a.ordinal};
@@ -126,7 +165,7 @@ void RouteRequests::routed(ipc::route::Routed& answer) {
       m.rare().rewritten_sender = std::move(resolved->sender);
       sharing = Sharing::rewritten;
     }
-    return send(m, ordinal, *resolved, sharing);
+    return take(m, ordinal, *resolved, sharing);
   }
   unroutable(m, ordinal, std::get<ipc::route::Unroutable>(answer.answer).status);
 }

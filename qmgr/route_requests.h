@@ -2,8 +2,8 @@
 /// The questions to trivial-rewrite: for the scheduler, a recipient each; and for tools that show
 /// where mail would go.
 ///
-/// State:   the requests without an answer, the routes that hold for a whole domain (RouteCache),
-///          and how often the program died over a recipient.
+/// State:   the requests without an answer, those to the suppression list among them, the routes that hold for a
+///          whole domain (RouteCache), and how often the program died over a recipient.
 /// Use:     ask() carries out the scheduler's action; the program's answers and its death are
 ///          events. new_turn() in each settle().
 /// Rules:   a request that was lost is asked again, from the second death on alone; at the third
@@ -33,6 +33,8 @@ class RouteRequests {
 
   // --- events ---
   void routed(ipc::route::Routed& answer);
+  /// The suppression list has, or has not, the recipient that was asked about.
+  void suppression_answer(const ipc::suppression::Answer& answer);
   /// The program died: every request up to `last_sent` without an answer is asked again, suspects alone. Later ones
   /// never reached it; the edge still holds them.
   void lost(std::uint64_t last_sent);
@@ -53,7 +55,9 @@ class RouteRequests {
   bool forwarded(const mail::Envelope& envelope, const mail::Recipient& recipient) const;
   /// A command may take it for an option.
   bool may_be_option(std::string_view recipient) const;
-  /// The route is known: from its source it goes to the scheduler, or the recipient waits for one.
+  /// The route is known: a recipient that may be on the suppression list waits for its answer.
+  void take(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing);
+  /// From its source it goes to the scheduler, or the recipient waits for one.
   void send(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing);
   /// There is no way for this recipient.
   void unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status);
@@ -69,6 +73,12 @@ class RouteRequests {
   Rounds& rounds_;
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, Asked> asked_;
+  struct Standing {
+    Asked of;
+    ipc::route::Resolved route;
+    Sharing sharing;
+  };
+  std::unordered_map<std::uint64_t, Standing> standings_;  // asked of the suppression list
   RouteCache cache_;
   std::size_t known_ = 0;                        // routes from the cache in this turn
   std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these

@@ -179,6 +179,80 @@ BOOST_AUTO_TEST_CASE(a_tool_hears_the_answer_or_of_the_death) {
   BOOST_TEST(heard == "routed lost ");
 }
 
+BOOST_AUTO_TEST_CASE(a_recipient_of_the_suppression_list_has_its_result_without_an_attempt) {
+  around.options.suppression = [](std::string_view transport) { return transport == "smtp"; };
+  auto e = envelope("A1");
+  e.tenant = "shop";
+  Active& m = work_on(std::move(e), {0});
+  ask();
+  answer(last(), resolved());
+  BOOST_TEST_REQUIRE(ports.suppression_asked.size() == 1U);
+  const auto& asked = ports.suppression_asked[0];
+  BOOST_TEST(asked.tenant == "shop");
+  BOOST_TEST(asked.sender == "s@x.example");
+  BOOST_TEST(asked.recipient == "r@x.example");
+  std::vector<Action> actions;
+  scheduler.take_actions(actions);
+  BOOST_TEST(actions.empty());  // no connection is looked for meanwhile
+  const ipc::suppression::Answer listed{.request = asked.request,
+                                        .standing = ipc::suppression::Standing::listed,
+                                        .reason = ipc::suppression::Reason::complaint};
+  routes.suppression_answer(listed);
+  BOOST_TEST(m.remaining.empty());
+  BOOST_TEST(m.notes.begin()->second.status.dsn == "5.7.1");
+  routes.suppression_answer(listed);  // one that comes twice counts once
+  scheduler.take_actions(actions);
+  BOOST_TEST(actions.empty());
+}
+
+BOOST_AUTO_TEST_CASE(others_go_on_when_the_list_has_answered_or_cannot_be_read) {
+  around.options.suppression = [](std::string_view) { return true; };
+  for (const auto standing : {ipc::suppression::Standing::free, ipc::suppression::Standing::unknown}) {
+    work_on(envelope(standing == ipc::suppression::Standing::free ? "A1" : "A2"), {0});
+    ask();
+    answer(last(), resolved());
+    routes.suppression_answer({.request = ports.suppression_asked.back().request, .standing = standing});
+    std::vector<Action> actions;
+    scheduler.take_actions(actions);
+    BOOST_TEST(
+        std::ranges::any_of(actions, [](const Action& a) { return std::holds_alternative<OpenConnection>(a); }) ==
+        (standing == ipc::suppression::Standing::free));  // the second one waits for the first one's connection
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_route_from_the_cache_is_asked_about_too) {
+  around.options.suppression = [](std::string_view) { return true; };
+  auto route = resolved();
+  route.for_domain = true;
+  route.valid_for = seconds(60);
+  route.recipient = "a@x.example";
+  work_on(envelope("A1", {"a@x.example"}), {0});
+  ask();
+  answer(last(), route);
+  work_on(envelope("A2", {"b@x.example"}), {0});
+  ask();
+  BOOST_TEST(ports.asked.size() == 1U);
+  BOOST_TEST_REQUIRE(ports.suppression_asked.size() == 2U);
+  BOOST_TEST(ports.suppression_asked[1].recipient == "b@x.example");
+}
+
+BOOST_AUTO_TEST_CASE(notices_and_other_transports_are_not_asked_about) {
+  around.options.suppression = [](std::string_view transport) { return transport == "relay"; };
+  work_on(envelope("A1"), {0});
+  ask();
+  answer(last(), resolved());
+  around.options.suppression = [](std::string_view) { return true; };
+  work_on(envelope("A2", {"r@x.example"}, ""), {0});
+  ask();
+  answer(last(), resolved());
+  auto filtered = envelope("A3");
+  filtered.filter = "smtp:[127.0.0.1]:10025";
+  work_on(std::move(filtered), {0});
+  ask();
+  answer(last(), resolved());
+  BOOST_TEST(ports.suppression_asked.empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pen::qmgr

@@ -15,6 +15,7 @@
 #include "lib/ipc/bounce.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/route.h"
+#include "lib/ipc/suppression.h"
 #include "lib/ipc/verify.h"
 #include "lib/queue_log/queue_log.h"
 #include "qmgr/scheduler/scheduler.h"
@@ -61,6 +62,8 @@ struct ManagerOptions {
   std::size_t runner_slice = 64;
   /// Makes the permits of reports: not to be guessed by a program that was not given one.
   std::function<std::uint64_t()> new_permit = secure_random_u64;
+  /// suppression_list: whether what this transport delivers is asked about; empty: there is no list.
+  std::function<bool(std::string_view transport)> suppression = {};
   /// From where mail is sent; nullptr: there are no sources.
   std::shared_ptr<Egress> egress = nullptr;
   /// Before the log gets a message whose layout is newer than the usual one (layout_mark.h).
@@ -81,6 +84,11 @@ class Ports {
   virtual void notify(const ipc::bounce::Notify& request, Fd body) = 0;
   /// What became of a probe that the program verify sent; may be lost.
   virtual void probed(ipc::verify::Probed results) = 0;
+  /// Whether mail for the recipient is to be stopped, answered by RouteRequests::suppression_answer() with the request.
+  /// Only with suppression.
+  virtual void ask_suppression(const ipc::suppression::Ask&) {}
+  /// An address has failed; never waits.
+  virtual void tell_suppression(ipc::suppression::Failure) {}
   /// A lease of the session class for a connection to this host, answered by
   /// OrderedConnections::session_answer(). Only with session classes.
   virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/, const ipc::Destination&) {}

@@ -290,6 +290,7 @@ async::Task<Verdict> Checks::recipient() {
     reason_ = metrics::Reason::unknown_user;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }
+  if (answer != Answer::reject && s.suppression_list) answer = co_await suppressed();
   co_return finish(answer);
 }
 

@@ -30,6 +30,9 @@ enum class Verdict : std::uint8_t;
 namespace pen::dmarc {
 struct Outcome;
 }
+namespace pen::suppression {
+class List;
+}
 
 namespace pen::smtpd {
 
@@ -43,6 +46,7 @@ struct CheckTools {
   async::Cancel* stopping;                   // raised when the process ends
   sessions::SenderMemory* memory = nullptr;  // for check_greylist; none: it cannot be asked
   Verifier* verifier = nullptr;              // for reject_unverified_*; none: it cannot be asked
+  suppression::List* suppression = nullptr;  // none: it cannot be asked
 };
 
 struct Verdict {
@@ -226,6 +230,10 @@ class Checks {
   /// The senders with their limits: the login and the sender address, as far as they have any. Errors:
   /// smtpd_quota_maps.
   [[gnu::noinline]] async::Task<Result<std::vector<ipc::sender_memory::QuotaUser>>> quota_users();
+
+  // checks_suppression.cc
+  /// Refuses a recipient of the suppression list.
+  [[gnu::noinline]] async::Task<Answer> suppressed();
 
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);

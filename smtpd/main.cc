@@ -308,6 +308,9 @@ Result<Hooks> start(Context& context, Private secrets) {
   }
   program->server.sender_memory = std::make_shared<sessions::AnvilMemory>(
       context.loop(), context.queue_path(ipc::kAnvilSocket), sessions::AnvilMemory::Options{.report = log::as_warning});
+  if (s.suppression_list)
+    program->server.suppression = std::make_shared<suppression::Client>(
+        context.loop(), context.queue_path(ipc::kAnvilSocket), suppression::Client::Options{.report = log::as_warning});
   program->server.verifier = std::make_shared<smtpd::VerifyClient>(
       context.loop(), context.queue_path(ipc::service_socket(s.address_verify_service_name)),
       smtpd::VerifyClient::Options{.report = log::as_warning});

@@ -12,6 +12,7 @@
 #include "lib/mail/verp.h"
 #include "lib/metrics/metrics.h"
 #include "lib/returned/reader.h"
+#include "lib/suppression/fault.h"
 
 namespace pen::smtpd {
 namespace {
@@ -160,13 +161,16 @@ void ReturnedMail::tell() const {
   }
 }
 
+std::string ReturnedMail::sender_of(const Address& at) const {
+  if (!at.sender.empty()) return at.sender;
+  return report_.original.return_path.empty() ? at.address : report_.original.return_path;
+}
+
 void ReturnedMail::tell_notice(const Address& at) const {
   const returned::Notice& notice = *report_.notice;
   // A VERP address names the recipient of the mail better than its notice, but it names only one.
   const bool by_verp = at.kind == Kind::verp && notice.recipients.size() == 1 && notice.more == 0;
-  const std::string& from = !at.sender.empty()                      ? at.sender
-                            : !report_.original.return_path.empty() ? report_.original.return_path
-                                                                    : at.address;
+  const std::string from = sender_of(at);
   for (const auto& r : notice.recipients) {
     const std::string& to = by_verp ? at.recipient : r.address();
     const auto action = returned::action_name(r.action);
@@ -196,13 +200,74 @@ void ReturnedMail::tell_notice(const Address& at) const {
     log::info("{}: returned mail to {} speaks of {} more recipients", queue_id_, at.address, notice.more);
 }
 
-void ReturnedMail::tell_feedback(const Address& at) const {
+ReturnedMail::Complained ReturnedMail::complained() const {
   const returned::Feedback& f = *report_.feedback;
   const auto made = policy_.settings.default_verp_delimiters.size() == 2
                         ? mail::verp_address(f.mail_from, policy_.settings.default_verp_delimiters)
                         : std::nullopt;
   // What a provider has made unreadable, the sender's address may still say.
-  const std::string to = made ? made->recipient : f.recipients.empty() ? std::string() : f.recipients.front();
+  if (made) return {made->sender, made->recipient, true};
+  return {f.mail_from, f.recipients.empty() ? std::string() : f.recipients.front(), false};
+}
+
+async::Task<void> ReturnedMail::suppress() {
+  using ipc::suppression::Reason;
+  if (!server_.suppression || addresses_.empty()) co_return;
+  // Each recipient once, though a notice may have come to several addresses of ours.
+  const Address& at = addresses_.front();
+  if (report_.notice && null_sender_) {
+    const returned::Notice& notice = *report_.notice;
+    const bool by_verp = at.kind == Kind::verp && notice.recipients.size() == 1 && notice.more == 0;
+    for (const auto& r : notice.recipients) {
+      if (r.action != returned::Action::failed) continue;
+      const auto fault = suppression::fault_of(r.status, r.diagnostic);
+      if (fault == suppression::Fault::none) continue;
+      // Of all addresses that notices come to, only one of SRS proves that its sender has seen mail from here.
+      const bool certain = at.kind == Kind::srs && fault == suppression::Fault::certain;
+      co_await suppress({.tenant = {},
+                         .address = by_verp ? at.recipient : r.address(),
+                         .reason = Reason::returned,
+                         .certain = certain,
+                         .text = r.diagnostic},
+                        sender_of(at));
+    }
+  } else if (report_.feedback) {
+    using Type = returned::FeedbackType;
+    const Type type = report_.feedback->type;
+    if (type != Type::abuse && type != Type::fraud && type != Type::opt_out) co_return;
+    auto [from, to, by_verp] = complained();
+    auto believed = co_await server_.intake.tables.ask(
+        [this] { return policy_.complaint_clients.matches_host(client_name_, client_address_); });
+    if (!believed)
+      log::warning("{}: suppression_complaint_clients: {}: the complaint counts as that of a stranger", queue_id_,
+                   believed.error().message());
+    co_await suppress({.tenant = {},
+                       .address = std::move(to),
+                       .reason = Reason::complaint,
+                       .certain = believed.value_or(false),
+                       .text = std::string(returned::feedback_name(type))},
+                      std::move(from));
+  }
+}
+
+async::Task<void> ReturnedMail::suppress(ipc::suppression::Failure failure, std::string sender) {
+  if (policy_.tenants) {
+    auto name = co_await server_.intake.tables.ask([tenants = policy_.tenants, sender = std::move(sender)] {
+      return tenants->of({.login = {}, .sender = sender, .header = {}});
+    });
+    if (!name || name->empty()) {
+      // For all tenants nothing of this may count.
+      if (!name) log::warning("{}: {}: the suppression list does not hear of it", queue_id_, name.error().message());
+      co_return;
+    }
+    failure.tenant = *std::move(name);
+  }
+  server_.suppression->tell(std::move(failure));
+}
+
+void ReturnedMail::tell_feedback(const Address& at) const {
+  const returned::Feedback& f = *report_.feedback;
+  const auto [from, to, by_verp] = complained();
   log::info("{}: feedback: type={}, from=<{}>, to=<{}>, returned_to=<{}>, message-id={}", queue_id_,
             returned::feedback_name(f.type), mail::logged(f.mail_from), mail::logged(to), mail::logged(at.address),
             report_.original.message_id);
@@ -213,13 +278,13 @@ void ReturnedMail::tell_feedback(const Address& at) const {
                    .text(Field::message_id, report_.original.message_id)
                    .text(Field::client_name, client_name_)
                    .text(Field::client_address, client_address_)
-                   .text(Field::from, made ? made->sender : f.mail_from)
+                   .text(Field::from, from)
                    .text(Field::to, to)
                    .text(Field::source_address, f.source_ip)
                    .number(Field::count, f.incidents)
                    .text(Field::returned_to, at.address)
                    .text(Field::known_by, to.empty() ? ""
-                                          : made     ? "verp"
+                                          : by_verp  ? "verp"
                                                      : "report")
                    .text(Field::reporting_mta, f.reporting_mta)
                    .text(Field::feedback_type, returned::feedback_name(f.type))

@@ -33,6 +33,8 @@ class ReturnedMail {
   void drop();
   /// Writes to the log, counts and emits events.
   void tell() const;
+  /// Tells the suppression list of addresses that failed or complained. Asks tables for their tenants.
+  async::Task<void> suppress();
 
  private:
   enum class Kind : std::uint8_t { listed, verp, srs };
@@ -47,6 +49,15 @@ class ReturnedMail {
   void tell_notice(const Address& at) const;
   void tell_feedback(const Address& at) const;
   void tell_unreadable(const Address& at) const;
+  /// The sender of the mail that came back to this address.
+  std::string sender_of(const Address& at) const;
+  /// The recipient that a report is about, and its mail's sender; empty: not known.
+  struct Complained {
+    std::string from, to;
+    bool by_verp = false;
+  };
+  Complained complained() const;
+  [[gnu::noinline]] async::Task<void> suppress(ipc::suppression::Failure failure, std::string sender);
 
   Server& server_;
   const Policy& policy_;

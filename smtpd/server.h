@@ -25,6 +25,7 @@
 #include "lib/sessions/sender_memory.h"
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
+#include "lib/suppression/client.h"
 #include "lib/trace/hub.h"
 #include "smtpd/names.h"
 #include "smtpd/policy_servers.h"
@@ -97,6 +98,8 @@ class Server {
   std::shared_ptr<sessions::SenderMemory> sender_memory;
   /// For reject_unverified_*; none: nothing can be verified.
   std::shared_ptr<Verifier> verifier;
+  /// For suppression_list; none: it stops no mail.
+  std::shared_ptr<suppression::List> suppression;
   /// For reports on DMARC; none: nothing is reported.
   std::function<void(ipc::dmarc_report::Result)> report_dmarc;
   /// For a port of postscreen; none: clients are served at once.

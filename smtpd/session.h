@@ -241,8 +241,15 @@ class Session {
   /// Asks the lists of a stage.
   [[gnu::noinline]] async::Task<Verdict> ask(Checks::AtStage stage, Subject about);
   CheckTools tools() const {
-    return {server_.loop,           server_.intake.tables,       server_.names,         server_.lists, server_.policies,
-            &server_.stop_cancel(), server_.sender_memory.get(), server_.verifier.get()};
+    return {server_.loop,
+            server_.intake.tables,
+            server_.names,
+            server_.lists,
+            server_.policies,
+            &server_.stop_cancel(),
+            server_.sender_memory.get(),
+            server_.verifier.get(),
+            server_.suppression.get()};
   }
   async::Until until() const { return server_.until(settings()); }
   /// What the session's client waits for may be short of places: service, or tests. nullptr: nobody looks.

@@ -170,7 +170,10 @@ async::Task<Response> Transaction::check_and_commit() {
   std::unique_ptr<ReturnedMail> returned;
   if (auto no = co_await read_returned(returned)) co_return *std::move(no);
   Response response = co_await commit();
-  if (returned && response.kind == Response::Kind::good) returned->tell();
+  if (returned && response.kind == Response::Kind::good) {
+    returned->tell();
+    co_await returned->suppress();
+  }
   co_return response;
 }
 

@@ -96,6 +96,7 @@ std::vector<Place> written_places(const Program& row, const config::Settings& s,
   add(kTicketKeys, s.data_directory + "/tls_ticket_keys", Kind::file);
   add(kDestinations, s.data_directory + "/destdb");
   add_locked(kSenders, s.data_directory + "/senders");
+  if (s.suppression_list) add_locked(kSenders, s.data_directory + "/suppressed");
   const std::string policies = s.data_directory + "/mta_sts";
   add(kPolicies, policies);
   add(kPolicyLocks, policies, Kind::directory, false);

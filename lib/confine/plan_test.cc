@@ -132,6 +132,8 @@ BOOST_AUTO_TEST_CASE(only_the_queue_manager_writes_the_queue) {
 BOOST_AUTO_TEST_CASE(what_one_program_keeps_in_data_directory_no_other_writes) {
   using Names = std::vector<std::string>;
   BOOST_TEST((written(plan("anvil")) == Names{"/d/senders", "/d/senders.lock"}));
+  BOOST_TEST((written(plan("anvil", "suppression_list = yes\n")) ==
+              Names{"/d/senders", "/d/senders.lock", "/d/suppressed", "/d/suppressed.lock"}));
   BOOST_TEST((written(plan("verify")) == Names{"/d/verify_cache", "/d/verify_cache.lock"}));
   BOOST_TEST((written(plan("verify", "address_verify_map = proxy:btree:$data_directory/verify\n")) ==
               Names{"/d/verify", "/d/verify.lock"}));

@@ -36,7 +36,7 @@ inline constexpr Writes kHistory = 128;  // penapi_history_map
 // In data_directory, each its one writer's:
 inline constexpr Writes kTicketKeys = 256;      // tls_ticket_keys
 inline constexpr Writes kDestinations = 512;    // destdb
-inline constexpr Writes kSenders = 1024;        // senders
+inline constexpr Writes kSenders = 1024;        // senders, suppressed
 inline constexpr Writes kPolicies = 2048;       // mta_sts
 inline constexpr Writes kPolicyLocks = 4096;    // the locks in mta_sts, for its readers
 inline constexpr Writes kTlsReports = 8192;     // tlsrpt

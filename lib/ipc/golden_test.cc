@@ -27,6 +27,7 @@
 #include "lib/ipc/sender_memory.h"
 #include "lib/ipc/session_errors.h"
 #include "lib/ipc/sessions.h"
+#include "lib/ipc/suppression.h"
 #include "lib/ipc/tls_report.h"
 #include "lib/ipc/trace.h"
 #include "lib/ipc/verify.h"
@@ -170,6 +171,10 @@ std::vector<Direction> directions() {
           direction<session_errors::FromBounce>("session_errors.from"),
           direction<sessions::ToAnvil>("sessions.to"),
           direction<sessions::FromAnvil>("sessions.from"),
+          direction<suppression::ToAnvil>("suppression.to"),
+          direction<suppression::FromAnvil>("suppression.from"),
+          direction<suppression::OrderToAnvil>("suppression_orders.to"),
+          direction<suppression::OrderFromAnvil>("suppression_orders.from"),
           direction<tls_report::ToTlsrpt>("tls_report.to"),
           direction<tls_report::FromTlsrpt>("tls_report.from"),
           direction<trace::ToProgram>("trace.to"),

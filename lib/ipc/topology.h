@@ -15,6 +15,8 @@
 ///   sessions       private/anvil       penstock                       sessions.h
 ///   clients        private/anvil                                      clients.h
 ///   sender_memory  private/anvil                                      sender_memory.h
+///   suppression    private/anvil                                      suppression.h
+///   …_orders       private/anvil       pensuppress                    suppression.h
 ///   tls_report     private/tlsrpt                                     tls_report.h
 ///   dmarc_report   private/dmarcrpt                                   dmarc_report.h
 ///   verify, probed private/verify      penverify                      verify.h

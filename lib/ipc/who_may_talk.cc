@@ -22,6 +22,8 @@ constexpr std::array kPartners = {
     Partners{"sessions", "anvil", "smtpd qmgr penapi"},
     Partners{"clients", "anvil", "smtpd"},
     Partners{"sender_memory", "anvil", "smtpd"},
+    Partners{"suppression", "anvil", "smtpd qmgr"},
+    Partners{"suppression_orders", "anvil", "penapi"},
     Partners{"tls_report", "tlsrpt", "smtp trivial-rewrite"},
     Partners{"dmarc_report", "dmarcrpt", "smtpd"},
     Partners{"verify", "verify", "smtpd"},

@@ -19,6 +19,19 @@ Result<std::shared_ptr<HintStore>> HintStore::open(const std::string& directory,
   return store;
 }
 
+Result<std::optional<std::string>> HintStore::find(std::string_view key) const {
+  PEN_TRY_ASSIGN(const auto read, Read::begin(*database_));
+  PEN_TRY_ASSIGN(const auto value, read.get(key));
+  return value ? std::optional<std::string>(*value) : std::nullopt;
+}
+
+Result<void> HintStore::each_from(
+    std::string_view from, const std::function<bool(std::string_view key, std::string_view value)>& visit) const {
+  PEN_TRY_ASSIGN(const auto read, Read::begin(*database_));
+  PEN_TRY(read.each(from, visit));
+  return {};
+}
+
 Result<void> HintStore::each(const std::function<void(std::string_view key, std::string_view value)>& visit) const {
   PEN_TRY_ASSIGN(const auto read, Read::begin(*database_));
   PEN_TRY(read.each({}, [&](std::string_view key, std::string_view value) {

@@ -1,6 +1,6 @@
 #pragma once
-/// A file of hints that one process keeps: an LMDB database of small records, read whole at its start and written
-/// behind.
+/// A file of records that one process keeps: an LMDB database. Hints are read whole at the start and written behind
+/// (lib/remembered); what is large is looked up in it.
 ///
 /// Use:     auto store = HintStore::open(data_directory + "/senders", "greylisting begins anew", map_size);
 ///                                                       // on a thread: it reads the whole file
@@ -9,9 +9,10 @@
 ///          one.
 /// Damage:  the file is set aside and a new one begun; warning() says so. All content is hints.
 /// Errors:  EWOULDBLOCK: another process has it; errno; DatabaseError.
-/// Thread:  any, one at a time.
+/// Thread:  any; write() one at a time.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,11 @@ class HintStore {
   static Result<std::shared_ptr<HintStore>> open(const std::string& directory, std::string_view lost,
                                                  std::size_t map_size);
 
+  /// nullopt: there is no such key.
+  Result<std::optional<std::string>> find(std::string_view key) const;
+  /// In the order of the keys, from the first that is not below `from`, until visit returns false.
+  Result<void> each_from(std::string_view from,
+                         const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
   Result<void> each(const std::function<void(std::string_view key, std::string_view value)>& visit) const;
   /// Returns when the changes are on disk.
   Result<void> write(const std::vector<Change>& changes) const;

@@ -67,6 +67,10 @@ enum class Notice : std::uint8_t { failure, delay, success };
 enum class ReturnedAs : std::uint8_t { failed, delayed, delivered, relayed, expanded, unknown };
 /// As FeedbackType of lib/returned.
 enum class Complaint : std::uint8_t { abuse, fraud, virus, not_spam, opt_out, auth_failure, other };
+/// As Reason of lib/ipc/suppression.h.
+enum class SuppressedFor : std::uint8_t { bounce, returned, complaint, order };
+/// Where the suppression list has stopped a recipient.
+enum class StoppedAt : std::uint8_t { rcpt, queue };
 /// An enhanced status code (RFC 3463) of a refusal; the rest of its values have no names here.
 enum class Enhanced : std::uint8_t { none, other };
 
@@ -100,6 +104,8 @@ PEN_LABEL(Agent, "agent", "smtp", "lmtp", "local", "virtual", "pipe", "error", "
 PEN_LABEL(Notice, "kind", "failure", "delay", "success")
 PEN_LABEL(ReturnedAs, "action", "failed", "delayed", "delivered", "relayed", "expanded", "unknown")
 PEN_LABEL(Complaint, "type", "abuse", "fraud", "virus", "not_spam", "opt_out", "auth_failure", "other")
+PEN_LABEL(SuppressedFor, "reason", "bounce", "returned", "complaint", "order")
+PEN_LABEL(StoppedAt, "at", "rcpt", "queue")
 PEN_LABEL(Enhanced, "dsn", "none", "other", PEN_ENHANCED("4."), PEN_ENHANCED("5."))
 #undef PEN_ENHANCED
 #undef PEN_LABEL

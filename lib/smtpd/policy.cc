@@ -121,6 +121,7 @@ Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
       {p.noop_commands, Kind::string, s.smtpd_noop_commands, "smtpd_noop_commands"},
       {p.traced, Kind::host, s.debug_peer_list, "debug_peer_list"},
       {p.returned_recipients, Kind::domain, s.returned_mail_recipients, "returned_mail_recipients"},
+      {p.complaint_clients, Kind::host, s.suppression_complaint_clients, "suppression_complaint_clients"},
       {p.logged_permits, Kind::string, s.smtpd_log_access_permit_actions, "smtpd_log_access_permit_actions"},
   };
   for (const Row& row : rows) {

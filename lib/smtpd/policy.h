@@ -83,6 +83,7 @@ struct Policy {
   map::MapList command_filter;
   map::MapList quotas;                 // smtpd_quota_maps
   map::MatchList returned_recipients;  // returned_mail_recipients
+  map::MatchList complaint_clients;    // suppression_complaint_clients
   map::MatchList traced;               // debug_peer_list
   map::MatchList logged_permits;       // smtpd_log_access_permit_actions
   bool upstream_proxy = false;         // smtpd_upstream_proxy_protocol

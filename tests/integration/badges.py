@@ -21,6 +21,7 @@ TALKS = {
     "delivery": ("smtp lmtp local virtual pipe error retry discard", "qmgr"), "bounce": ("bounce", "qmgr"),
     "session_errors": ("bounce", "smtpd smtp lmtp"), "sessions": ("anvil", "smtpd qmgr penapi"),
     "clients": ("anvil", "smtpd"), "sender_memory": ("anvil", "smtpd"),
+    "suppression": ("anvil", "smtpd qmgr"), "suppression_orders": ("anvil", "penapi"),
     "tls_report": ("tlsrpt", "smtp trivial-rewrite"), "dmarc_report": ("dmarcrpt", "smtpd"),
     "verify": ("verify", "smtpd"), "probed": ("verify", "qmgr"), "events": ("penevents", "*"),
     "logins": ("cyrus", "smtpd"),

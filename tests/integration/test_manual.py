@@ -11,7 +11,7 @@ from instance import BIN, TOP
 TOOLS = ("mailq", "newaliases", "penalias", "pencat", "penconf", "pendest", "pendrop", "penkick", "penlock", "penlog",
          "penmap", "penqueue",
          "pendkim", "penshape", "penstock", "pensrs", "pensuper", "pentop", "pentrace",
-         "penverify", "sendmail")
+         "penverify", "pensuppress", "sendmail")
 # Other names of the same program: they share its help and its manual page.
 SHARED = {"mailq": "penqueue", "newaliases": "sendmail"}
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[A-Za-z#]+)")

@@ -1,0 +1,56 @@
+#include "lib/suppression/words.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "lib/base/time.h"
+
+namespace pen::suppression {
+
+std::string_view word(Reason reason) {
+  switch (reason) {
+    case Reason::bounce:
+      return "bounce";
+    case Reason::returned:
+      return "returned";
+    case Reason::complaint:
+      return "complaint";
+    case Reason::order:
+      return "order";
+  }
+  return "?";
+}
+
+std::optional<Reason> reason_named(std::string_view name) {
+  for (const Reason reason : {Reason::bounce, Reason::returned, Reason::complaint, Reason::order})
+    if (word(reason) == name) return reason;
+  return std::nullopt;
+}
+
+std::string end_text(std::int64_t expires) {
+  if (expires == 0) return "never";
+  const WallTime at{seconds(expires)};
+  const auto days = std::chrono::floor<std::chrono::days>(at);
+  const std::chrono::year_month_day date{days};
+  const std::chrono::hh_mm_ss time{std::chrono::floor<seconds>(at) - days};
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
+                     time.minutes().count(), time.seconds().count());
+}
+
+std::string_view in_words(Reason reason) {
+  switch (reason) {
+    case Reason::bounce:
+      return "its mail was refused for good";
+    case Reason::returned:
+      return "its mail came back";
+    case Reason::complaint:
+      return "its reader complained";
+    case Reason::order:
+      return "by order";
+  }
+  return "?";
+}
+
+}  // namespace pen::suppression
