@@ -105,6 +105,18 @@ class PrivateKeys(Suite):
         return os.path.join(live, "fullchain.pem"), os.path.join(live, "privkey.pem"), put
 
     @unittest.skipIf(os.geteuid() != 0, "only root has files that others cannot look at")
+    def test_it_has_the_threads_that_are_wanted_and_signs_with_rsa_in_any_number_of_them(self):
+        rsa = self.ca.issue("rsa.test.example", kind="rsa")
+        threads = {}
+        for wanted in ("1", "4"):
+            with Instance(self.settings(smtpd_tls_cert_file=rsa.pem, smtpd_tls_key_file=rsa.key,
+                                        tls_key_process_threads=wanted)) as mx:
+                for _ in range(8):
+                    self.assertEqual(self.shown(mx), "rsa.test.example")
+                self.assertEqual(self.signed(mx)[0], 8)
+                threads[wanted] = len(os.listdir(f"/proc/{mx.pids()['keys'][0]}/task"))
+        self.assertEqual(threads["4"] - threads["1"], 4)
+
     def test_renewed_certificates_that_only_root_can_read_are_used_without_a_reload(self):
         cert, key, put = self.lineage()
         peer_context = server_context(self.other)
