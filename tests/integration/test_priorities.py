@@ -12,7 +12,8 @@ from harness import *
 
 
 def relay_to(peer, **settings):
-    return {"relayhost": f"[127.0.0.1]:{peer.port}", "minimal_backoff_time": "1s", "maximal_backoff_time": "2s", **settings}
+    return {"relayhost": f"[127.0.0.1]:{peer.port}", "minimal_backoff_time": "1s",
+            "maximal_backoff_time": "2s", **settings}
 
 
 def listed(mx):
