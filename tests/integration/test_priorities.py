@@ -2,7 +2,9 @@
 FUTURERELEASE, what waits, and what sends it."""
 import calendar
 import json
+import os
 import re
+import subprocess
 import time
 import unittest
 
@@ -10,7 +12,8 @@ from harness import *
 
 
 def relay_to(peer, **settings):
-    return {"relayhost": f"[127.0.0.1]:{peer.port}", "minimal_backoff_time": "1s", "maximal_backoff_time": "2s", **settings}
+    return {"relayhost": f"[127.0.0.1]:{peer.port}", "minimal_backoff_time": "1s",
+            "maximal_backoff_time": "2s", **settings}
 
 
 def listed(mx):
@@ -42,7 +45,7 @@ class Priorities(Suite):
             mx.wait_log(r"\(queue active\), priority=4")
             # Without the setting nothing of it is known.
             mx.set(message_priority="")
-            mx.reload()
+            mx.reload_whole()
             with Client(mx.port) as client:
                 self.assertNotIn("MT-PRIORITY", client.expect("EHLO client.example", "250"))
                 say(client, "MT-PRIORITY=4", "555 5.5.4")
@@ -91,8 +94,8 @@ class Priorities(Suite):
                                                message_priority_logins="yes",
                                                smtpd_authorized_xclient_hosts="127.0.0.1")) as mx:
             peer.features.append("MT-PRIORITY")
-            mx.tool("sendmail", "-f", "x@one.example", "ada@far.example",
-                    stdin="MT-Priority: 2\nSubject: s\n\nb\n", check=True)
+            subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-f", "x@one.example", "ada@far.example"],
+                           input=b"MT-Priority: 2\nSubject: s\n\nb\n", check=True, timeout=60)
             self.assertIn("MT-PRIORITY=2", peer.wait_messages(1)[0].parameters)
             self.assertNotIn(b"MT-Priority", peer.wait_messages(1)[0].content)
             with Client(mx.port) as client:
@@ -116,16 +119,17 @@ class MailForLater(Suite):
         return Instance(relay_to(peer, future_release_limit="1d", **settings))
 
     def test_it_is_offered_within_a_limit(self):
-        with Peer() as peer, self.instance(peer) as mx, Client(mx.port) as client:
-            offer = re.search(r"FUTURERELEASE (\d+) (\S+Z)", client.expect("EHLO client.example", "250"))
-            self.assertEqual(offer[1], "86400")
-            latest = calendar.timegm(time.strptime(offer[2], "%Y-%m-%dT%H:%M:%SZ"))
-            self.assertLess(abs(latest - time.time() - 86400), 60)
-            for bad in ("HOLDFOR=0", "HOLDFOR=86401", "HOLDUNTIL=2020-01-01T00:00:00Z", "HOLDFOR=x",
-                        "HOLDFOR=5 HOLDUNTIL=" + offer[2]):
-                say(client, bad, "501 5.5.4")
+        with Peer() as peer, self.instance(peer) as mx:
+            with Client(mx.port) as client:
+                offer = re.search(r"FUTURERELEASE (\d+) (\S+Z)", client.expect("EHLO client.example", "250"))
+                self.assertEqual(offer[1], "86400")
+                latest = calendar.timegm(time.strptime(offer[2], "%Y-%m-%dT%H:%M:%SZ"))
+                self.assertLess(abs(latest - time.time() - 86400), 60)
+                for bad in ("HOLDFOR=0", "HOLDFOR=86401", "HOLDUNTIL=2020-01-01T00:00:00Z", "HOLDFOR=x",
+                            "HOLDFOR=5 HOLDUNTIL=" + offer[2]):
+                    say(client, bad, "501 5.5.4")
             mx.set(future_release_limit="0")
-            mx.reload()
+            mx.reload_whole()
             with Client(mx.port) as again:
                 self.assertNotIn("FUTURERELEASE", again.expect("EHLO client.example", "250"))
                 say(again, "HOLDFOR=5", "555 5.5.4")
