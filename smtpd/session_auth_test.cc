@@ -312,19 +312,6 @@ BOOST_AUTO_TEST_CASE(a_login_with_senders_may_use_those_and_no_others) {
           .may_send_as(""));
 }
 
-BOOST_AUTO_TEST_CASE(a_chunk_has_the_id_of_its_message_for_clients_with_a_token_alone) {
-  for (const bool token : {false, true}) {
-    AuthRig rig(token ? "smtpd_sasl_type = token\n" : "");
-    rig.greet();
-    rig.log_in();
-    rig.say("MAIL FROM:<a@x.example>\r\n");
-    rig.say("RCPT TO:<b@example.org>\r\n");
-    const std::string reply = rig.say("BDAT 6\r\nA: b\r\n");
-    BOOST_TEST(reply == (token ? "250 2.0.0 Ok: 6 bytes for Q1\r\n" : "250 2.0.0 Ok: 6 bytes\r\n"));
-    BOOST_TEST(rig.say("BDAT 0 LAST\r\n") == "250 2.0.0 Ok: queued as Q1\r\n");
-  }
-}
-
 BOOST_AUTO_TEST_CASE(the_postmaster_is_told_of_auth_without_its_secrets) {
   std::vector<ipc::session_errors::Session> told;
   const auto tell = [&](ipc::session_errors::Session s) { told.push_back(std::move(s)); };
