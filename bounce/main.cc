@@ -12,6 +12,7 @@
 #include "lib/intake/program_intake.h"
 #include "lib/milter/other_filters.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/key_records.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/service/conversations.h"
 #include "lib/signing/remote_keys.h"
@@ -195,6 +196,13 @@ Result<service::Hooks> start(service::Context& context) {
   // A notice in any words is better than none.
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
+  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(),
+                             [](bool warning, const std::string& line) {
+                               if (warning)
+                                 log::warning("{}", line);
+                               else
+                                 log::info("{}", line);
+                             });
   auto server =
       std::make_shared<Server>(context, std::move(reading.resolve), std::move(form.settings), *std::move(copies),
                                std::move(reading.intake), std::move(reading.dns), std::move(reading.milters));

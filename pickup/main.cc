@@ -10,6 +10,7 @@
 #include "lib/intake/program_intake.h"
 #include "lib/map/match_list.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/key_records.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/service/plan.h"
 #include "lib/service/service.h"
@@ -161,6 +162,13 @@ Result<service::Hooks> start(service::Context& context) {
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
   if (reading.priorities)
     for (const auto& problem : reading.priorities->problems()) log::warning("{}", map::advice(problem));
+  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(),
+                             [](bool warning, const std::string& line) {
+                               if (warning)
+                                 log::warning("{}", line);
+                               else
+                                 log::info("{}", line);
+                             });
   auto program =
       std::make_shared<Program>(context, std::move(reading.resolve), std::move(reading.intake),
                                 std::move(notices.settings), std::move(reading.rights), std::move(reading.dns),

@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(notices_and_other_transports_are_not_asked_about) {
   work_on(envelope("A2", {"r@x.example"}, ""), {0});
   ask();
   answer(last(), resolved());
-  auto filtered = envelope("A3");
+  auto filtered = envelope("A3", {"r@x.example"}, "f@x.example");
   filtered.filter = "smtp:[127.0.0.1]:10025";
   work_on(std::move(filtered), {0});
   ask();

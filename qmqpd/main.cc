@@ -8,6 +8,7 @@
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/key_records.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/service/service.h"
 #include "lib/signing/remote_keys.h"
@@ -119,6 +120,13 @@ Result<service::Hooks> start(Context& context) {
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
   if (reading.priorities)
     for (const auto& problem : reading.priorities->problems()) log::warning("{}", map::advice(problem));
+  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(),
+                             [](bool warning, const std::string& line) {
+                               if (warning)
+                                 log::warning("{}", line);
+                               else
+                                 log::info("{}", line);
+                             });
   auto program = std::make_shared<Program>(context, reading.dns, std::move(reading.intake), std::move(reading.resolve));
   if (!reading.milters->other.empty())
     program->filters = std::make_unique<milter::OtherFilters>(context.loop(), std::move(reading.dns), reading.milters,

@@ -27,7 +27,8 @@ class Scripted final : public suppression::List {
 
 struct Open : Rig {
   explicit Open(const std::string& more = {})
-      : Rig("suppression_list = yes\nsmtpd_recipient_restrictions =\nsmtpd_relay_restrictions =\n"
+      : Rig("suppression_list = yes\nsmtpd_recipient_restrictions =\n"
+            "smtpd_relay_restrictions = permit_mynetworks, reject\nmynetworks = 192.0.2.0/24\n"
             "mydestination = example.org\nrelay_domains = relay.example\n" +
             more) {
     BOOST_TEST_REQUIRE(problem == "");

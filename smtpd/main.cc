@@ -10,6 +10,7 @@
 #include "lib/key_client/client.h"
 #include "lib/redis/server.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/key_records.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/sasl/dovecot_service.h"
 #include "lib/sasl/token_service.h"
@@ -283,6 +284,13 @@ Result<Hooks> start(Context& context, Private secrets) {
     settings.checks = nullptr;
     settings.drop_fields.clear();
   }
+  resolve::watch_key_records(context.loop(), settings.signing, reading.dns, context.draining(),
+                             [](bool warning, const std::string& line) {
+                               if (warning)
+                                 log::warning("{}", line);
+                               else
+                                 log::info("{}", line);
+                             });
   auto program = std::make_shared<Program>(context, std::move(reading.dns), std::move(settings), resolve);
   program->dkim_keys = std::move(reading.dkim_keys);
   if (const auto key_socket = config::key_socket(context.config()); key_socket && tls) {

@@ -11,14 +11,17 @@
 #include "lib/async/loop.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
+#include "lib/config/edit.h"
 #include "lib/dkim/sign.h"
 #include "lib/mail/address.h"
 #include "lib/mail/wire.h"
 #include "lib/map/file_map.h"
 #include "lib/net/dns.h"
+#include "lib/resolve/key_records.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/sasl/base64.h"
 #include "lib/signing/message_signature.h"
+#include "tools/dkim_rotation.h"
 #include "tools/output.h"
 
 namespace pen::tools {
@@ -28,6 +31,8 @@ constexpr const char* kProgram = "pendkim";
 constexpr std::size_t kMostInput = 512U << 20;  // a message is read into memory
 constexpr std::size_t kAtOnce = 50;             // questions to DNS
 constexpr std::size_t kMostKeys = 100000;       // of check
+// Mail waits in queues for days: so long a key's record stays when it signs no more.
+constexpr std::chrono::hours kKeptAfter{14 * 24};
 
 std::string standard_input() {
   std::string text, piece(65536, '\0');
@@ -108,15 +113,8 @@ struct Questions {
 
   explicit Questions(net::ResolverOptions options) : resolver(loop, pool, std::move(options)) {}
   static async::Task<void> ask(Questions* self, std::string name) {
-    const auto found = co_await self->resolver.lookup(name, net::RecordType::txt);
-    using State = dkim::KeyAnswer::State;
-    dkim::KeyAnswer& answer = self->answers[name];
-    if (found.outcome == net::DnsOutcome::found) {
-      answer.state = State::found;
-      for (const auto& record : found.records) answer.texts.push_back(record.data);
-    } else if (found.outcome != net::DnsOutcome::temporary) {
-      answer.state = State::missing;
-    }
+    auto answer = co_await resolve::key_answer(self->resolver, name);
+    self->answers[name] = std::move(answer);
     if (--self->open == 0) self->loop.stop();
   }
 };
@@ -132,6 +130,23 @@ std::map<std::string, dkim::KeyAnswer> from_dns(const std::string& directory, co
   for (const auto& name : names) questions.loop.spawn("ask", Questions::ask(&questions, name));
   questions.loop.run();
   return std::move(questions.answers);
+}
+
+std::string table_text(const std::string& file) {
+  auto text = map::read_table_file(file);
+  if (!text) die(kProgram, EX_NOINPUT, text.error().message());
+  return *std::move(text);
+}
+
+void replace(const std::string& file, std::string_view text) {
+  if (const auto done = config::replace_file(file, text); !done) die(kProgram, EX_CANTCREAT, done.error().message());
+}
+
+/// The file that a setting of OpenDKIM's form names; "": it is a table of another kind.
+std::string file_of(const std::string& value) {
+  const auto source = dkim::OpendkimConf::Source::of(value);
+  using Kind = dkim::OpendkimConf::Source::Kind;
+  return source.kind == Kind::file || source.kind == Kind::patterns ? source.text : std::string();
 }
 
 }  // namespace
@@ -165,10 +180,11 @@ std::expected<DkimTool::Options, service::Ending> DkimTool::read(int argc, const
       .usage = {"pendkim generate -d DOMAIN -s SELECTOR [--rsa BITS | --ed25519] [--dir DIR]",
                 "pendkim dns -d DOMAIN -s SELECTOR --key FILE",
                 "pendkim sign [-c DIR] [-d DOMAIN -s SELECTOR --key FILE] [--canon FORM] < MESSAGE",
-                "pendkim verify [-c DIR] [--key-file FILE] < MESSAGE", "pendkim check [-c DIR]"},
+                "pendkim verify [-c DIR] [--key-file FILE] < MESSAGE", "pendkim check [-c DIR]",
+                "pendkim rotate [-c DIR] -d DOMAIN [--from DATE] [-s SELECTOR] [--rsa BITS | --ed25519] [--dir DIR]"},
       .about =
           "DKIM keys and signatures: makes a key and its DNS record, shows the record, signs a message, verifies "
-          "one, and compares the keys of an instance with DNS.",
+          "one, compares the keys of an instance with DNS, and prepares the next key of a domain.",
       .options = {
           {"-d DOMAIN", "the domain that signs", service::into(o.domain)},
           {"-s SELECTOR", "the name of the key in the domain", service::into(o.selector)},
@@ -178,16 +194,17 @@ std::expected<DkimTool::Options, service::Ending> DkimTool::read(int argc, const
           {"--dir DIR", "where the files of a new key go (default: here)", service::into(o.target)},
           {"--key FILE", "the private key", service::into(o.key)},
           {"--key-file FILE", "lines NAME RECORD in place of DNS", service::into(o.key_file)},
+          {"--from DATE", "rotate: when the new key begins to sign (default: in a week, at midnight UTC)",
+           service::into(o.from)},
           {"--canon FORM", "relaxed/relaxed (the default), simple/simple and so on", service::into(o.canonicalization)},
           service::directory_option(o.directory)}};
   const auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
-  if (words->size() != 1) return std::unexpected(line.misuse("one command: generate, dns, sign, verify or check"));
-  static constexpr std::pair<std::string_view, Command> kCommands[] = {{"generate", Command::generate},
-                                                                       {"dns", Command::dns},
-                                                                       {"sign", Command::sign},
-                                                                       {"verify", Command::verify},
-                                                                       {"check", Command::check}};
+  if (words->size() != 1)
+    return std::unexpected(line.misuse("one command: generate, dns, sign, verify, check or rotate"));
+  static constexpr std::pair<std::string_view, Command> kCommands[] = {
+      {"generate", Command::generate}, {"dns", Command::dns},     {"sign", Command::sign},
+      {"verify", Command::verify},     {"check", Command::check}, {"rotate", Command::rotate}};
   bool known = false;
   for (const auto& [name, command] : kCommands) {
     if (words->front() != name) continue;
@@ -201,6 +218,13 @@ std::expected<DkimTool::Options, service::Ending> DkimTool::read(int argc, const
     if (!mail::valid_hostname(o.domain)) return std::unexpected(line.misuse("-d: no domain"));
     if (!mail::valid_hostname("s." + o.selector)) return std::unexpected(line.misuse("-s: no selector"));
     if (o.command != Command::generate && o.key.empty()) return std::unexpected(line.misuse("--key is missing"));
+  }
+  if (o.command == Command::rotate) {
+    if (!mail::valid_hostname(o.domain)) return std::unexpected(line.misuse("-d: no domain"));
+    if (!o.selector.empty() && !mail::valid_hostname("s." + o.selector))
+      return std::unexpected(line.misuse("-s: no selector"));
+    if (!o.from.empty() && !signing::parse_date(o.from))
+      return std::unexpected(line.misuse("--from: no date as 2027-01-01 or 2027-01-01T06:00Z"));
   }
   if (!o.canonicalization.empty() && !dkim::Canonicalization::parse(o.canonicalization))
     return std::unexpected(line.misuse("--canon: not simple or relaxed"));
@@ -219,6 +243,8 @@ int DkimTool::run() {
       return verify();
     case Command::check:
       return check();
+    case Command::rotate:
+      return rotate();
   }
   return EX_SOFTWARE;
 }
@@ -319,6 +345,13 @@ int DkimTool::check() {
   for (const auto& one : *named) names.push_back(dkim::key_name(one.entry.selector, one.entry.domain));
   const auto answers = from_dns(options_.directory, names);
   bool good = true, later = false;
+  std::shared_ptr<const signing::KeyDateTable> dates;
+  if (const auto* rotation = (*signing)->rotation(); rotation != nullptr) {
+    auto table = rotation->table();
+    if (!table) die(kProgram, EX_CONFIG, table.error().message());
+    dates = *std::move(table);
+  }
+  const WallTime now = system_clock().wall_now();
   for (std::size_t i = 0; i < named->size(); ++i) {
     const auto& one = (*named)[i];
     const auto say = [&](std::string_view what) { print(fmt::format("{} {}: {}\n", one.name, names[i], what)); };
@@ -343,11 +376,98 @@ int DkimTool::check() {
         break;
       }
     }
-    say(problem.empty() ? "ok" : problem);
+    const auto* own = dates ? dates->find(one.name) : nullptr;
+    if (own != nullptr && own->until && now >= *own->until + kKeptAfter) {
+      // Mail that it has signed has arrived, or is lost.
+      say(answer.state == dkim::KeyAnswer::State::missing
+              ? "over, and not in DNS: its line and its file may go"
+              : "over since " + signing::date_text(*own->until) +
+                    ": take its record out of DNS, then its line and its file");
+      continue;
+    }
+    std::string when;
+    if (own != nullptr && own->from && *own->from > now) {
+      when = ", signs from " + signing::date_text(*own->from);
+    } else if (own != nullptr && own->until) {
+      when = (*own->until > now ? ", signs until " : ", over since ") + signing::date_text(*own->until);
+      if (*own->until <= now) when += ": its record stays until " + signing::date_text(*own->until + kKeptAfter);
+    }
+    say((problem.empty() ? "ok" : problem) + when);
     good = good && problem.empty();
   }
   if (named->empty()) print("no keys that can be listed\n");
   return !good ? 1 : later ? EX_TEMPFAIL : EX_OK;
+}
+
+int DkimTool::rotate() {
+  const config::Settings settings = load_instance(kProgram, options_.directory).settings();
+  if (!settings.dkim_signing) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
+  if (!settings.dkim_opendkim_conf.empty())
+    die(kProgram, EX_CONFIG, "with dkim_opendkim_conf: make the key by pendkim generate, and write the lines yourself");
+  if (settings.dkim_key_dates.empty()) die(kProgram, EX_CONFIG, "dkim_key_dates is not set: name a file, and touch it");
+  const std::string keys = file_of(settings.dkim_key_table), senders = file_of(settings.dkim_signing_table);
+  if (keys.empty() || senders.empty())
+    die(kProgram, EX_CONFIG, "dkim_key_table and dkim_signing_table must be files, for their lines to be written");
+  const auto opened = signing::Signing::open(settings);
+  if (!opened) die(kProgram, EX_CONFIG, opened.error().message());
+  const auto named = (*opened)->named_keys();
+  if (!named) die(kProgram, EX_CONFIG, named.error().message());
+  const auto dates = (*opened)->rotation()->table();
+  if (!dates) die(kProgram, EX_CONFIG, dates.error().message());
+  const WallTime now = system_clock().wall_now();
+  const WallTime from = options_.from.empty()
+                            ? WallTime(std::chrono::floor<std::chrono::days>(now) + std::chrono::days(8))
+                            : *signing::parse_date(options_.from);
+  if (from <= now) die(kProgram, EX_USAGE, "--from: this date has passed: the record must be in DNS before");
+  const auto algorithm = options_.ed25519 ? dkim::Algorithm::ed25519_sha256 : dkim::Algorithm::rsa_sha256;
+  std::vector<std::string> olds;
+  std::string folder = options_.target;
+  for (const auto& one : *named) {
+    if (!iequals(one.entry.domain, options_.domain)) continue;
+    const auto* own = (*dates)->find(one.name);
+    if (own != nullptr && own->until) continue;  // has its successor
+    if (own != nullptr && own->from && *own->from > now)
+      die(kProgram, EX_USAGE, one.name + " is prepared already, and signs from " + signing::date_text(*own->from));
+    const auto key = (*opened)->key(one.entry);
+    if (!key) die(kProgram, EX_CONFIG, key.error().message());
+    // A key of the other kind has a change of its own.
+    if ((*key)->algorithm() != algorithm) continue;
+    olds.push_back(one.name);
+    if (options_.target == "." && one.entry.is_file()) {
+      const auto slash = one.entry.key.rfind('/');
+      folder = slash == std::string::npos ? keys.substr(0, keys.rfind('/')) : one.entry.key.substr(0, slash);
+    }
+  }
+  if (olds.empty())
+    die(kProgram, EX_NOUSER,
+        fmt::format("no key of {} signs for {}: begin with pendkim generate", dkim::algorithm_name(algorithm),
+                    options_.domain));
+  const std::string selector =
+      !options_.selector.empty() ? options_.selector : selector_of(from) + (options_.ed25519 ? "e" : "");
+  const std::string name = options_.domain + "." + selector;
+  const bool taken = std::ranges::any_of(*named, [&](const auto& one) {
+    return iequals(one.name, name) ||
+           (iequals(one.entry.domain, options_.domain) && iequals(one.entry.selector, selector));
+  });
+  if (taken) die(kProgram, EX_CANTCREAT, name + " is in the key table already: choose another selector with -s");
+  std::size_t lines = 0;
+  const std::string with = with_successor(table_text(senders), olds, name, lines);
+  if (lines == 0) die(kProgram, EX_CONFIG, senders + ": no line names " + join(olds));
+  const auto key = dkim::PrivateKey::generate(algorithm, static_cast<unsigned>(options_.rsa_bits));
+  const std::string base = fmt::format("{}/{}", folder, name);
+  const std::string zone = dkim::zone_line(dkim::key_name(selector, options_.domain), record_of(*key));
+  write_new(base + ".private", 0600, key->pem());
+  write_new(base + ".txt", 0644, zone);
+  // In this order what a crash leaves is harmless: no address has the new key before its date stands.
+  replace(keys, with_key(table_text(keys), name, fmt::format("{}:{}:{}.private", options_.domain, selector, base)));
+  replace(settings.dkim_key_dates, with_dates(table_text(settings.dkim_key_dates), olds, name, from));
+  replace(senders, with);
+  print(zone);
+  print(
+      fmt::format("; publish this record before {}: from then on {} signs in place of {}, once DNS has the record\n"
+                  "; the record of {} stays until {}; pendkim check says what is due\n",
+                  signing::date_text(from), name, join(olds), join(olds), signing::date_text(from + kKeptAfter)));
+  return EX_OK;
 }
 
 }  // namespace pen::tools

@@ -1,6 +1,6 @@
 #pragma once
-/// pendkim: makes keys, shows their DNS records, signs and verifies messages, compares keys with DNS. Manual:
-/// man/pendkim.1.
+/// pendkim: makes keys, shows their DNS records, signs and verifies messages, compares keys with DNS, prepares the next
+/// key of a domain. Manual: man/pendkim.1.
 ///
 /// Use:     return service::run_tool<DkimTool>(argc, argv);
 /// Thread:  one; DNS is asked on a loop of its own.
@@ -22,7 +22,7 @@ std::string record_of(const dkim::PrivateKey& key);
 
 class DkimTool {
  public:
-  enum class Command : std::uint8_t { generate, dns, sign, verify, check };
+  enum class Command : std::uint8_t { generate, dns, sign, verify, check, rotate };
   struct Options {
     Command command = Command::check;
     std::string directory;  // of the instance
@@ -32,6 +32,7 @@ class DkimTool {
     std::string target = ".";  // --dir
     std::string key, key_file;
     std::string canonicalization;
+    std::string from;  // rotate: the date
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 
@@ -44,6 +45,7 @@ class DkimTool {
   int sign();
   int verify();
   int check();
+  int rotate();
 
   Options options_;
 };

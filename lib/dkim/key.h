@@ -52,6 +52,8 @@ class SigningKey {
   Algorithm algorithm() const { return algorithm_; }
   /// Of each signature, in bytes.
   std::size_t signature_size() const { return signature_size_; }
+  /// What p= of the key record is, before base 64.
+  virtual std::string public_bytes() const = 0;
 
  protected:
   SigningKey(Algorithm algorithm, std::size_t signature_size)
@@ -79,8 +81,7 @@ class PrivateKey : public SigningKey {
   std::string sign(std::string_view covered) const;
   /// PKCS #8.
   std::string pem() const;
-  /// What p= of the key record is, before base 64.
-  std::string public_bytes() const;
+  std::string public_bytes() const override;
 
  private:
   struct Key;

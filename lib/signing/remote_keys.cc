@@ -11,9 +11,18 @@ using ipc::keys::Scheme;
 
 class RemoteKey final : public dkim::SigningKey {
  public:
-  RemoteKey(dkim::KeyShape shape, std::string key_id)
-      : SigningKey(shape.algorithm, shape.signature_size), id(std::move(key_id)) {}
-  std::string id;
+  RemoteKey(dkim::KeyShape shape, std::string key_id, std::string_view public_key)
+      : SigningKey(shape.algorithm, shape.signature_size), id(std::move(key_id)), public_key_(public_key) {}
+  /// Of an Ed25519 key the record has the key alone, which ends the SubjectPublicKeyInfo (RFC 8410 section 4).
+  std::string public_bytes() const override {
+    constexpr std::size_t kEd25519 = 32;
+    if (algorithm() != dkim::Algorithm::ed25519_sha256 || public_key_.size() < kEd25519) return public_key_;
+    return public_key_.substr(public_key_.size() - kEd25519);
+  }
+  const std::string id;
+
+ private:
+  std::string public_key_;
 };
 
 /// The parts of ipc::keys::dkim_name().
@@ -86,7 +95,7 @@ Result<std::optional<RemoteKeys::Found>> RemoteKeys::find(const std::string& tab
     if (!iequals(found.name, wanted)) continue;
     if (at->second.id.empty()) return fail(RemoteKeyError::no_key, at->second.error);
     PEN_TRY_ASSIGN(const dkim::KeyShape shape, dkim::shape_of(at->second.public_key));
-    return Found{.key = std::make_shared<RemoteKey>(shape, at->second.id),
+    return Found{.key = std::make_shared<RemoteKey>(shape, at->second.id, at->second.public_key),
                  .domain = std::string(found.domain),
                  .selector = std::string(found.selector)};
   }

@@ -70,6 +70,8 @@ std::string_view describe(SigningError e) {
       return "more than 8 keys sign for this address";
     case SigningError::waits:
       return "a table that another process serves cannot be used here";
+    case SigningError::not_due:
+      return "no key of this address signs yet (dkim_key_dates)";
   }
   return "unknown";
 }
@@ -81,6 +83,7 @@ Result<std::shared_ptr<const Signing>> Signing::open(const config::Settings& s, 
   signing->elsewhere_ = std::move(elsewhere);
   PEN_TRY(s.dkim_opendkim_conf.empty() ? signing->read_settings(s, clock) : signing->read_conf(s, clock));
   if (!signing->on_) return nullptr;
+  if (!s.dkim_key_dates.empty()) signing->rotation_ = std::make_unique<const Rotation>(s.dkim_key_dates, clock);
   return signing;
 }
 
@@ -259,14 +262,28 @@ Result<std::vector<dkim::SignWith>> Signing::keys_for(std::string_view from) con
   if (one_key_) return with_one_key(domain);
   std::vector<dkim::SignWith> out;
   PEN_TRY_ASSIGN(const auto found, look_up(from));
-  for (const auto& hit : found) {
-    for (auto& wanted : dkim::SigningEntry::parse(hit.value, domain)) {
-      PEN_TRY_ASSIGN(auto with, find_key(wanted.key, domain, hit.where));
-      if (out.size() == kMostKeys) return fail(SigningError::too_many, hit.where);
-      // An i= that is not of the domain makes no valid signature: OpenDKIM leaves it out too.
-      if (within(mail::domain_part(wanted.signer), with.domain, true)) with.identity = std::move(wanted.signer);
-      out.push_back(std::move(with));
-    }
+  struct Wanted {
+    dkim::SigningEntry entry;
+    const std::string& where;
+  };
+  std::vector<Wanted> wanted;
+  for (const auto& hit : found)
+    for (auto& entry : dkim::SigningEntry::parse(hit.value, domain)) wanted.push_back({std::move(entry), hit.where});
+  if (rotation_ && !wanted.empty()) {
+    std::vector<std::string> names;
+    for (const Wanted& one : wanted) names.push_back(one.entry.key);
+    PEN_TRY_ASSIGN(const auto due, rotation_->due(names));
+    if (due.empty()) return fail(SigningError::not_due, wanted.front().where);
+    std::vector<Wanted> now;
+    for (const std::size_t i : due) now.push_back(wanted[i]);
+    wanted.swap(now);
+  }
+  for (Wanted& one : wanted) {
+    PEN_TRY_ASSIGN(auto with, find_key(one.entry.key, domain, one.where));
+    if (out.size() == kMostKeys) return fail(SigningError::too_many, one.where);
+    // An i= that is not of the domain makes no valid signature: OpenDKIM leaves it out too.
+    if (within(mail::domain_part(one.entry.signer), with.domain, true)) with.identity = std::move(one.entry.signer);
+    out.push_back(std::move(with));
   }
   return out;
 }
@@ -337,6 +354,8 @@ std::vector<std::string> Signing::warnings() const {
   if (auto found = look_up("postmaster@localhost.invalid"); !found) waits(found.error());
   if (const auto* maps = std::get_if<map::MapList>(&key_table_))
     for (const auto& problem : maps->problems()) waits(problem);
+  if (rotation_)
+    if (const auto dates = rotation_->table(); !dates) waits(dates.error());
   if (elsewhere_) return out;  // the key process says it
   const auto named = named_keys();
   if (!named) {

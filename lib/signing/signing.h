@@ -27,10 +27,11 @@
 #include "lib/map/match_list.h"
 #include "lib/signing/keys.h"
 #include "lib/signing/remote_keys.h"
+#include "lib/signing/rotation.h"
 
 namespace pen::signing {
 
-enum class SigningError { settings = 1, no_key, too_many, waits };
+enum class SigningError { settings = 1, no_key, too_many, waits, not_due };
 std::string_view error_module(SigningError);
 std::string_view describe(SigningError);
 
@@ -51,6 +52,10 @@ class Signing {
   Result<bool> names(std::string_view from) const;
   Result<std::vector<dkim::SignWith>> keys_for(std::string_view from) const;
   const dkim::SigningForm& form() const { return form_; }
+  /// The key of this name in the table, for checks; not one with % for the sender's domain.
+  Result<dkim::SignWith> named_key(const std::string& name) const { return find_key(name, "", key_file_name_); }
+  /// The dates of keys; nullptr: all sign at any time.
+  const Rotation* rotation() const { return rotation_.get(); }
   /// For the log at start: options without effect, tables and keys that cannot be read now.
   std::vector<std::string> warnings() const;
   /// Every key that the tables name, for checks: those with % for the sender's domain are left out.
@@ -111,7 +116,8 @@ class Signing {
   std::vector<std::string> author_fields_ = {"From"};
   dkim::SigningForm form_;
   std::unique_ptr<SigningKeys> keys_;
-  std::shared_ptr<RemoteKeys> elsewhere_;  // nullptr: keys are files of this process
+  std::unique_ptr<const Rotation> rotation_;  // nullptr: no dates
+  std::shared_ptr<RemoteKeys> elsewhere_;     // nullptr: keys are files of this process
   std::vector<std::string> notes_;
 };
 

@@ -39,7 +39,7 @@ def rdata(kind, value):
     if kind in ("CNAME", "NS", "PTR"):
         return encode_name(value)
     if kind == "TXT":
-        strings = [value] if isinstance(value, str) else value
+        strings = [value[i:i + 255] for i in range(0, max(1, len(value)), 255)] if isinstance(value, str) else value
         return b"".join(bytes([len(s)]) + s.encode() for s in strings)
     if kind == "TLSA":
         usage, selector, matching, data = value.split()

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import dkim_peers
 import milter
@@ -568,3 +569,62 @@ class Tool(Suite):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class Rotation(Suite):
+    """A change of keys by date, without a reload: before, during and after it everybody can verify what was signed."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dkim_peers.unpack()
+
+    def test_the_next_key_signs_from_its_date_on_if_dns_has_it(self):
+        keys = Keys(self.folder())
+        # A directory of their own: beside key files what replaces a table would be closed until a reload.
+        tables = os.path.join(keys.folder, "..", "tables")
+        os.makedirs(tables)
+        with open(keys.table) as table:
+            lines = [line for line in table if not line.startswith("gone")]
+        keys.table = keys.write(os.path.join(tables, "key.table"), "".join(lines))
+        senders = keys.senders = keys.write(os.path.join(tables, "signing.table"), "*@sender.example r1,e1\n")
+        dates = keys.write(os.path.join(tables, "dates"), "")
+        with Dns(ttl=1) as dns, Peer() as peer:
+            for name, text in keys.records.items():
+                dns.set(name, "TXT", [text])
+            settings = {**relay_to(peer), **dns.settings(), **keys.settings(), "dkim_key_dates": dates}
+            with Instance(settings, start=False) as instance:
+                def sent():
+                    peer.messages.clear()
+                    send(instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"])
+                    peer.wait_messages(1)
+                    content = peer.messages[0].content
+                    (good,) = dkim_peers.python_verify([content], keys.records)
+                    self.assertEqual(good, [True, True], content)  # by what DNS has
+                    return sorted(re.findall(r"[ \t]s=(\w+);", content.split(b"\r\n\r\n")[0].decode()))
+
+                at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 12))
+                made = instance.tool("pendkim", "rotate", "-d", "sender.example", "-s", "next", "--rsa", "1024",
+                                     "--from", at, check=True)
+                instance.start()
+                name, record = record_of(made.stdout)
+                self.assertEqual(name, "next._domainkey.sender.example")
+                with open(senders) as table:
+                    self.assertEqual(table.read(), "*@sender.example r1,sender.example.next,e1\n")
+                self.assertEqual(sent(), ["e1", "r1"])
+                # The date comes, and DNS does not have it.
+                instance.wait_log("dkim: key sender.example.next should sign since .*, but DNS has no record "
+                                  "next._domainkey.sender.example: the key before it goes on", seconds=120)
+                self.assertEqual(sent(), ["e1", "r1"])
+                self.assertRegex(instance.tool("pendkim", "check").stdout,
+                                 r"sender.example.next next._domainkey.sender.example: not in DNS")
+                dns.set(name, "TXT", [record])
+                keys.records[name] = record
+                instance.wait_log("dkim: DNS has the record of key sender.example.next, which signs since", seconds=150)
+                self.assertEqual(sent(), ["e1", "next"])
+                self.assertRegex(instance.tool("pendkim", "check").stdout,
+                                 r"r1 r1._domainkey.sender.example: ok, over since .*: its record stays until ")
+                again = instance.tool("pendkim", "rotate", "-d", "sender.example", "-s", "next")
+                self.assertEqual(again.returncode, 73)
+                instance.reload()
+                self.assertIn(sent(), (["e1", "next"], ["e1", "r1"]))  # DNS is asked anew
