@@ -143,6 +143,11 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
       co_return answer;
     }
     if (lease && !lease->valid()) continue;
+    if (envelope.release != WallTime() && link_.channel().peer_revision() < ipc::enqueue::kReleaseRevision) {
+      answer.text = "the queue manager is of a version that would send mail for later at once";
+      if (auto r = co_await loop_.sleep(pace.next(), until); !r) co_return answer;
+      continue;
+    }
     Pending pending(*this, ++next_request_);
     Enqueue message;
     message.request = pending.request;

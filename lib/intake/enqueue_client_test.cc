@@ -33,10 +33,15 @@ struct Fixture {
   std::unique_ptr<async::Listener> listen() {
     return std::make_unique<async::Listener>(loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
   }
-  void accept() {
+  /// revision: the queue manager's.
+  void accept(std::uint32_t revision = ipc::kRevision) {
     auto accepted = run(loop, listener->accept()).value();
     slot = std::move(accepted.slot);
-    server = std::make_unique<Server>(run(loop, ipc::greet(std::move(accepted.stream), {})).value());
+    auto opening = run(loop, ipc::greet(std::move(accepted.stream), {})).value();
+    ipc::Hello hello = ipc::own_hello(opening.conversation);
+    hello.revision = revision;
+    BOOST_TEST_REQUIRE(ipc::encode_frame<ipc::HelloMessage>(opening.stream.compose(), hello, 0, ipc::kMaxHello));
+    server = std::make_unique<Server>(std::move(opening.stream), hello.conversation, opening.peer);
     for (int i = 0; i < 1000 && !client->connected(); ++i) loop.run_once(milliseconds(5));
     BOOST_TEST_REQUIRE(client->connected());
   }
@@ -104,6 +109,28 @@ BOOST_AUTO_TEST_CASE(after_a_death_of_qmgr_an_inline_message_is_sent_again) {
   const auto again = receive<Enqueue>();
   BOOST_TEST(again.envelope.queue_id == "A");
   BOOST_TEST(again.inline_body == "body");
+  send(ipc::enqueue::Enqueued{again.request, Outcome::ok, {}});
+  BOOST_TEST((wait(answer).outcome == Enqueued::ok));
+}
+
+BOOST_AUTO_TEST_CASE(mail_for_later_waits_for_a_queue_manager_that_knows_how_to_wait) {
+  accept(kReleaseRevision - 1);
+  auto later = envelope_of("L"), now = envelope_of("N");
+  later.release = WallTime(seconds(2'000'000'000));
+  std::optional<EnqueueAnswer> answer;
+  loop.spawn("later", store_result(client->enqueue(later, nullptr, "body", 0, soon()), &answer));
+  std::optional<EnqueueAnswer> other;
+  loop.spawn("now", store_result(client->enqueue(now, nullptr, "body", 0, soon()), &other));
+  const auto first = receive<Enqueue>();
+  BOOST_TEST(first.envelope.queue_id == "N");
+  send(ipc::enqueue::Enqueued{first.request, Outcome::ok, {}});
+  BOOST_TEST((wait(other).outcome == Enqueued::ok));
+  die();
+  BOOST_TEST(!answer.has_value());
+  accept();
+  const auto again = receive<Enqueue>();
+  BOOST_TEST(again.envelope.queue_id == "L");
+  BOOST_TEST((again.envelope.release == later.release));
   send(ipc::enqueue::Enqueued{again.request, Outcome::ok, {}});
   BOOST_TEST((wait(answer).outcome == Enqueued::ok));
 }

@@ -25,6 +25,8 @@ struct ReturnLease {
   std::uint64_t lease = 0;
   PEN_FIELDS(lease)
 };
+/// The first that knows Envelope::release: an older queue manager would send such mail at once.
+inline constexpr std::uint32_t kReleaseRevision = 7;
 struct Enqueue {
   std::uint64_t request = 0;
   mail::Envelope envelope;
