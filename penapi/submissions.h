@@ -2,7 +2,7 @@
 /// Mail that clients hand in by HTTP: POST /api/v1/messages (docs/http-submission.md).
 ///
 /// Use:     Submissions submissions(server);
-///          Response r = co_await submissions.take(stream, head, local, read);   // the head has been read, the body not
+///          Response r = co_await submissions.take(stream, head, local, read);   // the body is not read yet
 /// Order:   the token is tried at smtpd before a byte of the body is read, so that strangers take no memory; then the
 ///          request waits for memory, is read and made a message, and goes to smtpd in one SMTP transaction.
 /// Promise: 202 is said when smtpd has said that the message is queued, which qmgr has on disk.

@@ -37,8 +37,8 @@ class Admission {
   Begun begun(const std::string& queue_id, Result<void> started) const;
   /// The message of a version with work begun. nullptr: it cannot be read, and is on hold now.
   std::unique_ptr<Active> read(queue_log::Stored&& stored) const;
-  /// Takes it in. A message that came in for the hold log ends there at once; one whose tenant or class has its share of
-  /// the active set (tenant_shares.h), or whose time has not come, goes to a retry log at once.
+  /// Takes it in. A message that came in for the hold log ends there at once; one whose tenant or class has its share
+  /// of the active set (tenant_shares.h), or whose time has not come, goes to a retry log at once.
   Active& admit(std::unique_ptr<Active> message);
 
   /// Takes in one that waited for a share, where there is room by now. False: there is none.

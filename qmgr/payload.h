@@ -70,7 +70,8 @@ struct StoredPayload {
 /// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never
 /// 0. Up to layout 3 mail::BodyFacts say where the body's dots are. Layout 2 has no mail::Envelope::purpose, layout 1
 /// no filter and no hold either. Layout 5 is 4 with mail::Envelope::verp, layout 6 is 5 with tenant, and layout 7
-/// is 6 with priority, release and release_request; each is written only for mail that has this, so that programs that do not know it can read all other mail.
+/// is 6 with priority, release and release_request; each is written only for mail that has this, so that programs
+/// that do not know it can read all other mail.
 struct PayloadLayout {
   std::uint8_t mark = 0;
   std::uint8_t layout = 4;

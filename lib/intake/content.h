@@ -146,7 +146,8 @@ class ContentBuilder {
   /// "5.6.0 text" when the form of the message is refused, and for the log what is wrong; empty: it is not.
   const std::string& refusal() const { return refusal_; }
   const std::string& refused_text() const { return refused_text_; }
-  /// The value of the first field of this name, which ContentOptions::take_fields has, unfolded and trimmed; at most kMaxTaken bytes.
+  /// The value of the first field of this name, which ContentOptions::take_fields has, unfolded and trimmed; at most
+  /// kMaxTaken bytes.
   std::string taken_field(std::string_view name) const;
   static constexpr std::size_t kMaxTaken = 1000;
   const mail::HeaderSummary& summary() const { return header_.summary(); }

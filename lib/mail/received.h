@@ -1,7 +1,8 @@
 #pragma once
 /// Builds the Received: field, the trace that every message gets first.
 ///
-/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…), RFC 6710 (PRIORITY); the layout is Postfix's.
+/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…), RFC 6710 (PRIORITY); the
+///          layout is Postfix's.
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,7 @@
 /// Key records of DKIM in DNS, and the watch for those of keys that sign from a date on (lib/signing/rotation.h).
 ///
 /// Use:     auto answer = co_await key_answer(resolver, "s._domainkey.example.org");
-///          watch_key_records(loop, signing, name_servers, cancel, say);     // no more than that; nothing without dates
+///          watch_key_records(loop, signing, name_servers, cancel, say);     // no more than that; no dates: nothing
 /// Thread:  the loop's. loop and cancel outlive the watch, which ends with cancel.
 #include <memory>
 #include <string>

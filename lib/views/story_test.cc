@@ -160,6 +160,8 @@ BOOST_AUTO_TEST_CASE(a_pool_without_a_source_and_a_tenant_with_its_share_are_tol
   rig.message.recipients[0].delay_reason.clear();
   rig.message.share_waits = 12;
   BOOST_CHECK(rig.recipient().cause == Cause::waits_for_share);
+  BOOST_TEST(rig.recipient().why.contains("12 such messages wait"));  // of its class: it has no tenant
+  rig.message.tenant = "acme";
   BOOST_TEST(rig.recipient().why.contains("12 of its messages wait"));
   rig.message.share_waits = 0;
   BOOST_CHECK(rig.recipient().cause == Cause::next_try);

@@ -492,7 +492,7 @@ function destinations(main, name) {
 }
 
 const eventsOff = "No events: programs tell penevents nothing yet. Set event_log_file (docs/events.md), then they are shown here.";
-const eventTypes = ["received", "rejected", "delivered", "deferred", "bounced", "expired", "removed", "order", "auth_failed", "tls", "tls_failed", "returned", "feedback", "started", "stopped", "dropped", "lagging"];
+const eventTypes = ["received", "rejected", "delivered", "deferred", "bounced", "expired", "removed", "order", "auth_failed", "tls", "tls_failed", "returned", "feedback", "suppressed", "started", "stopped", "dropped", "lagging"];
 const eventKind = { delivered: "good", received: "good", deferred: "warn", rejected: "warn", bounced: "bad", expired: "bad", auth_failed: "warn", tls_failed: "warn", dropped: "warn" };
 function eventLine(e) {
   const where = e.relay || (e.client_address ? `${e.client_name || "unknown"}[${e.client_address}]` : "");

@@ -153,7 +153,8 @@ class Complaints(Listed):
     def test_strangers_need_several_days_and_the_tenant_is_that_of_the_mail(self):
         with Peer() as peer, self.instance(peer, returned_mail_recipients="fbl@virtual.test.example",
                                            tenant_identity="sender_domain") as mx:
-            send(mx.port, "staff@far.example", ["fbl@virtual.test.example"], report("jo@rcpt.example", "a@sender.example"))
+            complaint = report("jo@rcpt.example", "a@sender.example")
+            send(mx.port, "staff@far.example", ["fbl@virtual.test.example"], complaint)
             eventually(lambda: self.rows(mx, "--watched"), "it is counted")
             row = self.rows(mx, "--watched")["jo@rcpt.example"]
             self.assertEqual((row["tenant"], row["listed"], row["days"]), ("sender.example", False, 1))
