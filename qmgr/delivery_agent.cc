@@ -11,10 +11,12 @@ namespace pen::qmgr {
 
 using ipc::delivery::Stage;
 
-DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager)
+DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager,
+                             Events events)
     : loop_(loop),
       transport_(std::move(transport)),
       manager_(manager),
+      events_(std::move(events)),
       link_(
           loop,
           {.path = std::move(path), .conversation = ipc::delivery::kName, .on_demand = true, .report = log::as_warning},
@@ -59,7 +61,7 @@ void DeliveryAgent::forget(ConnectionNumber connection, bool lingers) {
 }
 
 void DeliveryAgent::released(ConnectionNumber connection) {
-  if (gone) gone(connection);
+  events_.gone(connection);
   manager_.connection_gone(connection);
 }
 
@@ -121,7 +123,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
   forget(m.connection, m.lingers);
   // The next program is there when this one has hung up: until then its jobs wait.
-  if (m.trouble == ipc::delivery::Trouble::replaced) manager_.event()->scheduler.transport_up(transport_, false);
+  if (m.trouble == ipc::delivery::Trouble::replaced) events_.up(false);
   manager_.event()->jobs.connection_closed(m);
 }
 
@@ -132,7 +134,7 @@ void DeliveryAgent::take(ipc::delivery::JobResult& m) {
 }
 
 void DeliveryAgent::died(bool was_connected, const std::string& why) {
-  manager_.event()->scheduler.transport_up(transport_, false);
+  events_.up(false);
   const bool left = std::exchange(leaving_, false);
   std::vector<ConnectionNumber> lost;
   for (const auto& [connection, jobs] : connections_) lost.push_back(connection);
@@ -162,7 +164,7 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
   jobs_.clear();
   to_open_.clear();
   // A program that has died is back in a moment; one that cannot be reached then is not.
-  if (++failures_ > 1) manager_.event()->jobs.transport_failed(transport_, "mail transport unavailable");
+  if (++failures_ > 1) events_.unreachable();
   link_.want();
 }
 
@@ -174,7 +176,7 @@ void DeliveryAgent::on_connected() {
   Fd fds[] = {Fd(::dup(page_fd_.get()))};
   (void)link_.channel().send(ipc::delivery::StagePage{kSlots}, fds);
   for (const auto& open : std::exchange(to_open_, {})) (void)link_.channel().send(open);
-  if (std::exchange(failures_, 0) > 0) manager_.event()->scheduler.transport_up(transport_, true);
+  if (std::exchange(failures_, 0) > 0) events_.up(true);
 }
 
 void DeliveryAgent::on_message(Link::Channel::Received& received) {

@@ -19,15 +19,21 @@ namespace pen::qmgr {
 
 class DeliveryAgent {
  public:
-  DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager);
+  struct Events {
+    /// False: the program has ended, or begins nothing more. True: it is there again.
+    std::function<void(bool)> up;
+    /// Nor could it be reached afterwards.
+    std::function<void()> unreachable;
+    /// For every connection that is closed on the wire.
+    std::function<void(ConnectionNumber)> gone;
+  };
+  DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager, Events events);
   DeliveryAgent(const DeliveryAgent&) = delete;
   DeliveryAgent& operator=(const DeliveryAgent&) = delete;
 
   void open(const ipc::delivery::OpenConnection& open);
   void close(ConnectionNumber connection);
   void hand(ipc::delivery::Job& job, Fd body);
-  /// Called for every connection that is closed on the wire.
-  std::function<void(ConnectionNumber)> gone;
   std::size_t jobs_in_hand() const { return jobs_.size(); }
 
  private:
@@ -61,6 +67,7 @@ class DeliveryAgent {
   async::Loop& loop_;
   std::string transport_;
   Manager& manager_;
+  Events events_;
   bool leaving_ = false;  // the program has said its last word
   int failures_ = 0;      // ends and failed attempts since the program was there
   // until there is a connection to the program

@@ -353,22 +353,22 @@ async::Task<Result<void>> Program::write_destinations() {
   co_return Result<void>{};
 }
 
-DeliveryAgent& Program::agent(const std::string& transport, ConnectionNumber connection) {
-  auto& all = agents_[transport];
-  if (all.empty()) {
+DeliveryAgents& Program::agents(const std::string& transport) {
+  auto& slot = agents_[transport];
+  if (!slot) {
     const auto several = options_.delivery_processes.find(transport);
     const unsigned processes = several == options_.delivery_processes.end() ? 1 : several->second;
-    for (unsigned i = 1; i <= processes; ++i) {
-      const std::string path = options_.path(ipc::service_socket(transport, i));
-      auto& one = all.emplace_back(std::make_unique<DeliveryAgent>(loop_, transport, path, *manager_));
-      if (shared_) one->gone = [this](ConnectionNumber gone) { shared_->gone(gone); };
-    }
+    std::vector<std::string> paths;
+    for (unsigned i = 1; i <= processes; ++i) paths.push_back(options_.path(ipc::service_socket(transport, i)));
+    slot = std::make_unique<DeliveryAgents>(loop_, transport, paths, *manager_, [this](ConnectionNumber connection) {
+      if (shared_) shared_->gone(connection);
+    });
   }
-  return *all[connection % all.size()];
+  return *slot;
 }
 
 void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) {
-  agent(transport, job.connection).hand(job, std::move(body));
+  agents(transport).hand(job, std::move(body));
 }
 
 Result<Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {

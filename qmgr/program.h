@@ -22,7 +22,7 @@
 #include "lib/spool/spool.h"
 #include "lib/suppression/client.h"
 #include "qmgr/bounce_feed.h"
-#include "qmgr/delivery_agent.h"
+#include "qmgr/delivery_agents.h"
 #include "qmgr/destination_server.h"
 #include "qmgr/enqueue_server.h"
 #include "qmgr/manager.h"
@@ -88,10 +88,10 @@ class Program final : public Ports {
   void settle_soon() override;
   void route(const ipc::route::Route& request) override { router_.route(request); }
   void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) override {
-    agent(transport, open.connection).open(open);
+    agents(transport).open(open);
   }
   void close_connection(const std::string& transport, ConnectionNumber connection) override {
-    agent(transport, connection).close(connection);
+    agents(transport).close(connection);
   }
   void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
@@ -111,8 +111,7 @@ class Program final : public Ports {
   [[noreturn]] void fatal(const Error& why) override;
 
  private:
-  /// The one that has the connection: a transport's programs get them in turn.
-  DeliveryAgent& agent(const std::string& transport, ConnectionNumber connection);
+  DeliveryAgents& agents(const std::string& transport);
   void start_sessions();
   /// Why a user gets no connection; once a minute.
   void tell_crowd(uid_t uid);
@@ -161,8 +160,8 @@ class Program final : public Ports {
   DestinationServer destination_server_;
   Guests guests_;
   SteadyTime crowd_told_{};  // when users were last refused a connection, and it was said
-  std::map<std::string, std::vector<std::unique_ptr<DeliveryAgent>>> agents_;  // by transport, one for each program
-  std::shared_ptr<sessions::Holder> sessions_;                                 // nullptr: no session classes
+  std::map<std::string, std::unique_ptr<DeliveryAgents>> agents_;  // by transport
+  std::shared_ptr<sessions::Holder> sessions_;                     // nullptr: no session classes
   std::unordered_map<ConnectionNumber, sessions::Holder::Lease> leases_;
   bool settling_soon_ = false;
   SteadyTime timer_at_ = kNever;

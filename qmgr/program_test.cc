@@ -84,7 +84,9 @@ struct Fixture {
   int deaths = 0;  // still to come
   unsigned char* page = nullptr;
 
-  Fixture() {
+  unsigned processes;  // of smtp that qmgr is told of; one is there
+
+  explicit Fixture(unsigned wanted = 1) : processes(wanted) {
     std::filesystem::create_directories(scratch.path() / "private");
     std::filesystem::create_directories(scratch.path() / "public");
     rewrite =
@@ -128,6 +130,7 @@ struct Fixture {
     destinations = std::move(*db);
     ProgramOptions program_options;
     program_options.limits = [](std::string_view) { return TransportLimits{}; };
+    if (processes > 1) program_options.delivery_processes = {{"smtp", processes}};
     program_options.path = [this](std::string_view name) { return scratch.file(name); };
     program = std::make_unique<Program>(loop, std::move(program_options), *storage, *log, spool.get(), *destinations);
     program->start();
@@ -288,6 +291,24 @@ BOOST_AUTO_TEST_CASE(jobs_without_effect_at_the_death_of_their_program_are_deliv
   }
   BOOST_TEST(smtp->conversations == 3);
   BOOST_TEST(program->manager().figures().deferred == 0U);
+}
+
+struct ThreeProcesses : Fixture {
+  ThreeProcesses() : Fixture(3) {}
+};
+
+BOOST_FIXTURE_TEST_CASE(programs_that_are_away_stop_no_other_of_their_transport, ThreeProcesses) {
+  for (int i = 0; i < 6; ++i) {
+    send("4bAAA" + std::to_string(i), "body\r\n");
+    until([&] { return delivered.size() == static_cast<std::size_t>(i + 1) && active() == 0; });
+  }
+  BOOST_TEST(program->manager().figures().deferred == 0U);
+  // The one that is there ends, and comes again.
+  die_at = Stage::handed;
+  deaths = 1;
+  send("4bBBB", "body\r\n");
+  until([this] { return delivered.size() == 7 && active() == 0; });
+  BOOST_TEST(smtp->conversations == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_job_in_doubt_at_the_death_of_its_program_is_deferred) {
