@@ -122,6 +122,24 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   return m;
 }
 
+/// A message whose tenant has room waits for that of its class, or the other way round: it stays where it is in the
+/// log, and is remembered by the share that it waits for now.
+bool Admission::passed_on(const queue_log::Stored& stored) {
+  const auto m = from_log(queue_log::Stored(stored));
+  if (!m) return false;  // as read() says
+  const mail::Envelope& e = m->envelope();
+  switch (keeps_out(*m)) {
+    case Active::WaitsFor::tenant:
+      active_.tenants().parked(e.tenant, stored.place);
+      return true;
+    case Active::WaitsFor::urgency:
+      active_.urgencies().parked(ActiveSet::urgency_name(e), stored.place);
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool Admission::admit_waiting() {
   if (!any_waiting()) return false;
   // By class first: a tenant's own mail that is urgent waits behind nothing.
@@ -133,6 +151,7 @@ bool Admission::admit_waiting() {
     if (stored.error().is(QueueLogError::io_error)) around_.ports.fatal(stored.error());
     return true;  // it came by its log's time, or was removed, or is damaged, as its runner will find
   }
+  if (passed_on(*stored)) return true;
   const auto begins = begun(stored->envelope.queue_id, around_.log.work().start(*stored));
   if (begins == Begun::moving || begins == Begun::no_space) {
     shares.put_back(*std::move(next));

@@ -55,6 +55,7 @@ class Admission {
 
  private:
   bool any_ready() const { return active_.urgencies().any_ready() || active_.tenants().any_ready(); }
+  bool passed_on(const queue_log::Stored& stored);
   /// What keeps a message out of the active set for now.
   Active::WaitsFor keeps_out(const Active& m) const;
 

@@ -84,6 +84,7 @@ class Qmgr : public Ports {
     e.transport = transport;
     e.hold = hold;
     e.priority = priority;
+    e.tenant = tenant;
     if (later > seconds(0)) {
       e.release = e.arrival + later;
       e.release_request = "for;" + std::to_string(later.count());
@@ -358,6 +359,7 @@ class Qmgr : public Ports {
   std::string filter, transport;
   bool hold = false;
   std::int8_t priority = 0;
+  std::string tenant;
   seconds later{0};  // before when it is not to be sent
   mail::Purpose purpose = mail::Purpose::mail;
   std::string verp;

@@ -433,6 +433,41 @@ BOOST_AUTO_TEST_CASE(urgent_mail_finds_room_in_the_active_set) {
   BOOST_TEST(qmgr->listed() == 80U);
 }
 
+BOOST_AUTO_TEST_CASE(mail_that_waits_for_two_shares_is_not_written_anew_for_each) {
+  ManagerOptions options;
+  options.active_messages = 20;
+  options.tenant_messages = 5;
+  options.priorities = true;
+  start(options);
+  const auto send = [&](const std::string& tenant, int priority, int count) {
+    qmgr->tenant = tenant;
+    qmgr->priority = static_cast<std::int8_t>(priority);
+    for (int i = 0; i < count; ++i) qmgr->send(tenant + std::to_string(i), "s@x.example", {"hang@a.example"});
+    qmgr->run();
+  };
+  const auto end_one_of = [&](const std::string& tenant) {
+    const auto job = std::ranges::find_if(qmgr->in_hand, [&](const auto& j) { return j.queue_id.starts_with(tenant); });
+    BOOST_TEST_REQUIRE((job != qmgr->in_hand.end()));
+    const auto done = *job;
+    qmgr->in_hand.erase(job);
+    qmgr->answer(done);
+    qmgr->run();
+  };
+  send("a", 0, 5);
+  qmgr->priority = -4;
+  qmgr->send("X", "s@x.example", {"ok@b.example"});  // of a, which has its share
+  qmgr->run();
+  send("b", -4, 5);
+  send("c", -4, 3);  // and bulk mail has its 8 places
+  qmgr->advance(seconds(1));  // all of it is on the disk
+  BOOST_TEST(qmgr->manager_->figures().parked_by_share == 1U);
+  end_one_of("a");
+  BOOST_TEST(outside.delivered["X ok@b.example"] == 0);
+  BOOST_TEST(qmgr->manager_->figures().parked_by_share == 1U);
+  end_one_of("b");
+  BOOST_TEST(outside.delivered["X ok@b.example"] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;

@@ -14,6 +14,8 @@ using queue_log::QueueLogError;
 namespace {
 constexpr std::size_t kKeptBuffer = 256 * 1024;  // more is given back after a large message
 
+// A day more than future_release_limit can say.
+constexpr std::chrono::hours kMostRelease{24 * 366};
 constexpr std::size_t kNamedRecipients = 50;  // of a message that was received
 
 void tell_received(const mail::Envelope& envelope, std::string_view in_session) {
@@ -70,6 +72,7 @@ std::string NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permi
   if (envelope.priority < mail::kLeastPriority || envelope.priority > mail::kMostPriority)
     return "a priority that is none";
   if (envelope.release_request.size() > mail::kMaxReleaseRequest) return "a time of release that is too long";
+  if (envelope.release > around_.now() + kMostRelease) return "a time of release that is too far";
   // A program that could name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
                    [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))

@@ -37,6 +37,12 @@ BOOST_AUTO_TEST_CASE(the_envelope_is_said_in_commands_with_what_was_asked_for) {
                     "RCPT TO:<b@x> NOTIFY=FAILURE,DELAY ORCPT=rfc822;o+2B@x\r\nRCPT TO:<c@x>\r\nDATA\r\n");
   BOOST_CHECK_EQUAL(batch_begin(e, {e.recipients[0]}, {.helo = "mx.example", .plain = true}),
                     "EHLO mx.example\r\nMAIL FROM:<a@one.example>\r\nRCPT TO:<b@x>\r\nDATA\r\n");
+  mail::Envelope later;
+  later.sender = "a@one.example";
+  later.priority = -4;
+  later.release = WallTime(seconds(1'800'000'000));
+  BOOST_TEST(batch_begin(later, {e.recipients[1]}, {.helo = "mx.example"})
+                 .contains("MAIL FROM:<a@one.example> MT-PRIORITY=-4 HOLDUNTIL=2027-01-15T08:00:00Z\r\n"));
 }
 
 BOOST_AUTO_TEST_CASE(dots_are_doubled_wherever_the_pieces_are_cut_and_the_end_is_one_dot) {

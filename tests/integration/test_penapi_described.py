@@ -58,6 +58,7 @@ class Routes(Suite):
                            "penapi_token_file": token_file(cls.folder()), "penapi_history_interval": "1s",
                            "session_classes": "192.0.2.0/24 20 10", "tenant_identity": "sender_domain",
                            "default_destination_rate_limit": "600/m", "event_recent_limit": "1000",
+                           "suppression_list": "yes",
                            "penapi_submission_service": "handin",
                            "smtpd_sasl_token_file": test_http_submission.token_file(cls.folder())},
                           {**dict([UNIX, port_of(cls.port)]), **test_http_submission.service()}, start=False)
@@ -116,6 +117,10 @@ class Routes(Suite):
         self.order("/api/v1/queue/delete", {"filter": {"domain": "nobody.example"}})
         self.order("/api/v1/queue/" + ids[2], method="DELETE")
         self.order("/api/v1/destinations/mx.example/resume")
+        self.order("/api/v1/suppressed", {"address": "gone@nobody.example", "reason": "complaint", "text": "a letter"})
+        self.assertEqual(len(self.api.get("/api/v1/suppressed")["addresses"]), 1)
+        self.api.get("/api/v1/suppressed/gone%40nobody.example")
+        self.order("/api/v1/suppressed/gone%40nobody.example", method="DELETE")
         # A stream does not end, and is compared by its messages.
         status, taken = self.api.ask("/api/v1/messages", "POST", test_http_submission.letter("f@later.example"),
                                      test_http_submission.SHOP, {"Content-Type": "application/json"})
@@ -163,10 +168,13 @@ class Routes(Suite):
     def test_parameters_are_those_that_are_described(self):
         samples = {"sender": "s@local.test.example", "recipient": "a@later.example", "domain": "later.example",
                    "tenant": "local.test.example", "reply": "refused", "state": "deferred,hold", "queue_id": "ABC",
-                   "types": "deferred,bounced", "text": "x"}
+                   "types": "deferred,bounced", "text": "x", "after": "a@later.example",
+                   "after_tenant": "local.test.example"}
         for method, pattern, operation in DESCRIPTION.operations():
             query = [p for p in operation.get("parameters", ()) if p["in"] == "query"]
-            if not query or pattern == "/api/v1/messages":  # its query belongs to a body: test_http_submission
+            # The query of the first belongs to a body (test_http_submission), the others want a listed address
+            # (test_suppression).
+            if not query or pattern == "/api/v1/messages" or "{address}" in pattern:
                 continue
             with self.subTest(f"{method} {pattern}"):
                 self.assertEqual(method, "GET")
