@@ -30,10 +30,12 @@ class DeliveryAgents {
   struct Program {
     std::unique_ptr<DeliveryAgent> agent;
     bool up = true;  // until the contrary is seen: programs start when they are asked
+    bool reachable = true;
   };
   /// nullptr: it has gone.
   DeliveryAgent* of(ConnectionNumber connection);
   void came_or_went(std::size_t program, bool up);
+  void cannot_be_reached(std::size_t program);
   bool any_up() const;
 
   std::string transport_;
