@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(mail_that_waits_for_two_shares_is_not_written_anew_for_each
   qmgr->send("X", "s@x.example", {"ok@b.example"});  // of a, which has its share
   qmgr->run();
   send("b", -4, 5);
-  send("c", -4, 3);  // and bulk mail has its 8 places
+  send("c", -4, 3);           // and bulk mail has its 8 places
   qmgr->advance(seconds(1));  // all of it is on the disk
   BOOST_TEST(qmgr->manager_->figures().parked_by_share == 1U);
   end_one_of("a");
