@@ -10,6 +10,7 @@
 #include "anvil/shared_greylist.h"
 #include "anvil/shared_quotas.h"
 #include "anvil/suppression.h"
+#include "anvil/suppression_conversations.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/ipc/topology.h"
@@ -24,8 +25,6 @@ using namespace pen;
 namespace conversation = ipc::sessions;
 using Channel = ipc::Channel<conversation::ToAnvil, conversation::FromAnvil>;
 using MemoryChannel = ipc::Channel<ipc::sender_memory::ToAnvil, ipc::sender_memory::FromAnvil>;
-using SuppressionChannel = ipc::Channel<ipc::suppression::ToAnvil, ipc::suppression::FromAnvil>;
-using OrderChannel = ipc::Channel<ipc::suppression::OrderToAnvil, ipc::suppression::OrderFromAnvil>;
 using ClientChannel = ipc::Channel<ipc::clients::ToAnvil, ipc::clients::FromAnvil>;
 using anvil::Ledger;
 using sessions::Clients;
@@ -169,44 +168,9 @@ async::Task<Result<void>> remember_senders(std::shared_ptr<Server> server, Memor
   }
 }
 
-// What is asked about the suppression list waits for its file, beside other questions.
-async::Task<void> answer(Server* server, SuppressionChannel* channel, ipc::suppression::Ask question) {
-  const auto answer = co_await server->suppression.ask(std::move(question));
-  // Without an answer it is asked again, of the next process.
-  if (channel->is_open() && !server->suppression.leaving()) (void)channel->send(answer);
-}
-
-async::Task<void> answer(Server* server, SuppressionChannel* channel, ipc::suppression::Failure failure) {
-  const std::uint64_t request = failure.request;
-  const bool recorded = co_await server->suppression.record(std::move(failure));
-  // Without an answer it is told again.
-  if (recorded && channel->is_open()) (void)channel->send(ipc::suppression::Recorded{request});
-}
-
-async::Task<void> answer(Server* server, OrderChannel* channel, ipc::suppression::Add add) {
-  const auto done = co_await server->suppression.order(std::move(add));
-  if (channel->is_open()) (void)channel->send(done);
-}
-
-async::Task<void> answer(Server* server, OrderChannel* channel, ipc::suppression::Remove remove) {
-  const auto done = co_await server->suppression.order(std::move(remove));
-  if (channel->is_open()) (void)channel->send(done);
-}
-
-async::Task<void> answer(Server* server, OrderChannel* channel, ipc::suppression::List request) {
-  const auto listed = co_await server->suppression.list(std::move(request));
-  if (channel->is_open()) (void)channel->send(listed);
-}
-
-template <class Channel>
-async::Task<Result<void>> keep_suppression_list(std::shared_ptr<Server> server, Channel channel) {
-  async::Gate requests(server->loop);  // ends before the channel
-  for (;;) {
-    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive());
-    std::visit([&](auto& m) { requests.spawn("suppression list", answer(server.get(), &channel, std::move(m))); },
-               received.message);
-    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
-  }
+/// The list, which keeps its server.
+std::shared_ptr<anvil::Suppression> list_of(const std::shared_ptr<Server>& server) {
+  return {server, &server->suppression};
 }
 
 void log_statistics(Server& server) {
@@ -313,9 +277,12 @@ Result<service::Hooks> start(service::Context& context) {
        {ipc::sender_memory::kName,
         [server](ipc::Opening o) { return remember_senders(server, MemoryChannel(std::move(o))); }},
        {ipc::suppression::kName,
-        [server](ipc::Opening o) { return keep_suppression_list(server, SuppressionChannel(std::move(o))); }},
-       {ipc::suppression::kOrdersName,
-        [server](ipc::Opening o) { return keep_suppression_list(server, OrderChannel(std::move(o))); }}});
+        [server](ipc::Opening o) {
+          return anvil::answer_suppression(server->loop, list_of(server), anvil::SuppressionChannel(std::move(o)));
+        }},
+       {ipc::suppression::kOrdersName, [server](ipc::Opening o) {
+          return anvil::answer_orders(server->loop, list_of(server), anvil::SuppressionOrders(std::move(o)));
+        }}});
   return service::Hooks{
       // Holders take their leases of the next one; what this one knows is worth nothing.
       .drain = [server] { return leave(server); },

@@ -146,7 +146,11 @@ async::Task<void> Suppression::write(Suppression* self) {
 }
 
 void Suppression::say(const Change& change, const Outcome& outcome) {
-  if (outcome.full) complain("the suppression list is full: addresses are not added (suppression_limit)");
+  if (outcome.strangers)
+    complain(
+        "half of the suppression list came from notices and reports: no more are added by these (suppression_limit)");
+  else if (outcome.full)
+    complain("the suppression list is full: addresses are not added (suppression_limit)");
   if (std::holds_alternative<SuppressionStore::Heard>(change) || !outcome.record) return;
   if (others_) tell_others(outcome.key, *outcome.record);
   const auto [tenant, address] = suppression_names(outcome.key);

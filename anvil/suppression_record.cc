@@ -22,6 +22,12 @@ bool count(std::uint32_t& days, std::int64_t& last, std::int64_t today) {
 
 }  // namespace
 
+bool SuppressionRecord::take_in() {
+  if (state > State::removed || !ipc::suppression::is_reason(reason)) return false;
+  text = printable(text, ipc::suppression::kMostText);
+  return true;
+}
+
 std::string suppression_key(std::string_view tenant, std::string_view address) {
   if (!address.contains('@') || address.contains(kBetween) || tenant.contains(kBetween)) return {};
   std::string key = to_lower(tenant);
@@ -63,10 +69,12 @@ SuppressionVerdict judged_after(const std::optional<SuppressionRecord>& known, c
   if (time.count() == 0) return out;
   SuppressionRecord& r = out.record;
   const bool here = failure.reason == bounce;
+  // No notice proves that its recipients were in a mail from here.
+  const bool sure = failure.certain && failure.reason != returned;
+  const bool by_strangers = !here && !sure;
   const bool new_day =
       here ? count(r.bounce_days, r.bounce_day, at / kDay) : count(r.returned_days, r.returned_day, at / kDay);
-  const bool enough =
-      failure.certain || (here ? r.bounce_days >= rules.bounce_days : r.returned_days >= rules.returned_days);
+  const bool enough = sure || (here ? r.bounce_days >= rules.bounce_days : r.returned_days >= rules.returned_days);
   if (r.state == State::listed && holds) {
     // Mail of exempt senders goes on failing: the list keeps its first word, and no end comes nearer. A complaint says
     // more than a bounce.
@@ -75,9 +83,10 @@ SuppressionVerdict judged_after(const std::optional<SuppressionRecord>& known, c
     const bool stronger = failure.reason == complaint && r.reason != complaint;
     if (!stronger && (end <= r.expires || !new_day)) return out;
     r.expires = std::max(r.expires, end);
+    r.by_strangers = r.by_strangers && by_strangers;
     if (stronger) {
       r.reason = complaint;
-      r.text = failure.text;
+      r.text = printable(failure.text, ipc::suppression::kMostText);
     }
     r.changed = now;
     out.changed = true;
@@ -89,6 +98,7 @@ SuppressionVerdict judged_after(const std::optional<SuppressionRecord>& known, c
   r.changed = now;
   r.expires = at + (enough ? time : rules.count_time).count();
   r.text = printable(failure.text, ipc::suppression::kMostText);
+  r.by_strangers = by_strangers;
   out.changed = true;
   out.added = enough;
   return out;

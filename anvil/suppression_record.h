@@ -36,7 +36,11 @@ struct SuppressionRecord {
   std::uint32_t bounce_days = 0, returned_days = 0;  // on which it failed
   std::int64_t bounce_day = -1, returned_day = -1;   // the last of these, in days since 1970
   std::string text;
-  PEN_FIELDS(state, reason, changed, expires, bounce_days, returned_days, bounce_day, returned_day, text)
+  bool by_strangers = false;  // nobody has said it but notices and reports, which anybody can forge
+  PEN_FIELDS(state, reason, changed, expires, bounce_days, returned_days, bounce_day, returned_day, text, by_strangers)
+
+  /// One that another host has told of: whether it makes sense. Its text is brought into the form of ours.
+  bool take_in();
 
   bool holds(WallTime now) const { return expires == 0 || unix_seconds(now) < expires; }
   bool listed(WallTime now) const { return state == State::listed && holds(now); }

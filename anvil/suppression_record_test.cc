@@ -49,6 +49,59 @@ BOOST_AUTO_TEST_CASE(one_certain_failure_suffices_and_holds_for_its_time) {
   BOOST_TEST(!known->listed(now));
 }
 
+BOOST_AUTO_TEST_CASE(no_notice_is_certain) {
+  BOOST_TEST(!fails(returned, true));
+  BOOST_TEST((known->state == State::watched));
+  pass(kDay);
+  BOOST_TEST(fails(returned, true));
+  BOOST_TEST(known->by_strangers);
+}
+
+BOOST_AUTO_TEST_CASE(it_is_kept_whether_only_strangers_have_said_it) {
+  fails(complaint);
+  pass(kDay);
+  BOOST_TEST(fails(complaint));
+  BOOST_TEST(known->by_strangers);
+  known.reset();
+  BOOST_TEST(fails(complaint, true));
+  BOOST_TEST(!known->by_strangers);
+  known.reset();
+  fails(returned);
+  pass(kDay);
+  fails(returned);
+  BOOST_TEST(known->by_strangers);
+  fails(complaint, true);  // a provider that is believed says it too
+  BOOST_TEST(!known->by_strangers);
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_cut_and_printable_whatever_brings_them) {
+  fails(bounce, true);
+  ipc::suppression::Failure failure{.tenant = {},
+                                    .address = "jo@there.example",
+                                    .reason = complaint,
+                                    .certain = true,
+                                    .text = "abuse\n\x01" + std::string(100'000, 'x')};
+  const auto verdict = judged_after(known, failure, rules, now);
+  BOOST_TEST(verdict.changed);
+  BOOST_TEST(verdict.record.text.size() <= ipc::suppression::kMostText + 3);  // with its mark
+  BOOST_TEST(!verdict.record.text.contains('\n'));
+  BOOST_TEST(!verdict.record.text.contains('\x01'));
+  SuppressionRecord told = verdict.record;
+  told.text = failure.text;
+  BOOST_TEST(told.take_in());
+  BOOST_TEST(told.text == verdict.record.text);
+}
+
+BOOST_AUTO_TEST_CASE(a_record_of_another_host_that_makes_no_sense_is_not_taken) {
+  SuppressionRecord told;
+  BOOST_TEST(told.take_in());
+  told.reason = static_cast<SuppressionReason>(200);
+  BOOST_TEST(!told.take_in());
+  told = {};
+  told.state = static_cast<State>(3);
+  BOOST_TEST(!told.take_in());
+}
+
 BOOST_AUTO_TEST_CASE(others_count_by_days) {
   BOOST_TEST(!fails(bounce));
   BOOST_TEST(!fails(bounce));  // the same day

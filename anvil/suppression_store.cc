@@ -27,7 +27,7 @@ std::string behind(std::string_view key) {
 class SuppressionStore::Batch {
  public:
   Batch(SuppressionStore& store, const SuppressionRules& rules, WallTime now)
-      : store_(store), rules_(rules), now_(now), counts_{store.listed_, store.watched_} {}
+      : store_(store), rules_(rules), now_(now), counts_{store.listed_, store.watched_, store.strangers_} {}
 
   Result<Outcome> take(const messages::Failure& failure) {
     Outcome out{.key = suppression_key(failure.tenant, failure.address)};
@@ -36,10 +36,7 @@ class SuppressionStore::Batch {
     out.known = known && known->listed(now_);
     auto verdict = judged_after(known, failure, rules_, now_);
     if (!verdict.changed) return out;
-    if (verdict.added && counts_.listed >= store_.options_.limit && !(known && known->state == State::listed)) {
-      out.full = true;
-      return out;
-    }
+    if (verdict.added && no_room(out, known, verdict.record)) return out;
     if (verdict.record.state == State::watched && !known) PEN_TRY(make_room());
     out.added = verdict.added;
     put(out, known, std::move(verdict.record));
@@ -53,19 +50,22 @@ class SuppressionStore::Batch {
       out.error = "no address, or too long";
       return out;
     }
+    if (!messages::is_reason(e.reason)) {
+      out.error = "there is no such reason";
+      return out;
+    }
     if (e.expires != 0 && e.expires <= unix_seconds(now_)) {
       out.error = "its end has passed";
       return out;
     }
     PEN_TRY_ASSIGN(const auto known, stored(out.key));
     out.known = known && known->listed(now_);
-    if (counts_.listed >= store_.options_.limit && !(known && known->state == State::listed)) {
-      out.full = true;
+    SuppressionRecord r;
+    r.state = State::listed;
+    if (no_room(out, known, r)) {
       out.error = "the list is full (suppression_limit)";
       return out;
     }
-    SuppressionRecord r;
-    r.state = State::listed;
     r.reason = e.reason;
     r.changed = now_;
     r.expires = e.expires;
@@ -98,12 +98,10 @@ class SuppressionStore::Batch {
     PEN_TRY_ASSIGN(const auto known, stored(heard.key));
     out.known = known && known->listed(now_);
     if (known && known->changed >= heard.record.changed) return out;
-    if (heard.record.state == State::listed && counts_.listed >= store_.options_.limit &&
-        !(known && known->state == State::listed)) {
-      out.full = true;
-      return out;
-    }
-    put(out, known, heard.record);
+    SuppressionRecord r = heard.record;
+    if (!r.take_in()) return out;
+    if (r.state == State::listed && no_room(out, known, r)) return out;
+    put(out, known, std::move(r));
     return out;
   }
 
@@ -112,8 +110,7 @@ class SuppressionStore::Batch {
     changes.reserve(pending_.size());
     for (auto& [key, value] : pending_) changes.push_back({key, value ? std::optional(encode(*value)) : std::nullopt});
     if (!changes.empty()) PEN_TRY(store_.file_->write(changes));
-    store_.listed_ = counts_.listed;
-    store_.watched_ = counts_.watched;
+    store_.count(counts_);
     return {};
   }
 
@@ -125,19 +122,21 @@ class SuppressionStore::Batch {
     if (value) found = decode<SuppressionRecord>(*value);
     return found;
   }
-  void weigh(const std::optional<SuppressionRecord>& record, std::size_t by) {
-    if (!record) return;
-    if (record->state == State::listed) counts_.listed += by;
-    if (record->state == State::watched) counts_.watched += by;
+  /// For one more of the list.
+  bool no_room(Outcome& out, const std::optional<SuppressionRecord>& known, const SuppressionRecord& next) {
+    if (known && known->state == State::listed) return false;
+    out.full = store_.full(counts_, next);
+    out.strangers = out.full && counts_.listed < store_.options_.limit;
+    return out.full;
   }
   void put(Outcome& out, const std::optional<SuppressionRecord>& known, SuppressionRecord record) {
     out.record = record;
-    weigh(known, static_cast<std::size_t>(-1));
-    weigh(out.record, 1);
+    counts_.add(known, kLess);
+    counts_.add(out.record);
     pending_[out.key] = std::move(record);
   }
   void erase(const std::string& key, const SuppressionRecord& known) {
-    weigh(known, static_cast<std::size_t>(-1));
+    counts_.add(known, kLess);
     pending_[key] = std::nullopt;
   }
   /// A watched address goes where there are too many: the next one behind the hand, which goes round.
@@ -162,6 +161,8 @@ class SuppressionStore::Batch {
     return {};
   }
 
+  static constexpr auto kLess = static_cast<std::size_t>(-1);
+
   SuppressionStore& store_;
   const SuppressionRules& rules_;
   WallTime now_;
@@ -169,18 +170,33 @@ class SuppressionStore::Batch {
   std::map<std::string, std::optional<SuppressionRecord>> pending_;
 };
 
+void SuppressionStore::Counts::add(const std::optional<SuppressionRecord>& record, std::size_t by) {
+  if (!record) return;
+  if (record->state == State::listed) {
+    listed += by;
+    if (record->by_strangers) strangers += by;
+  }
+  if (record->state == State::watched) watched += by;
+}
+
+bool SuppressionStore::full(const Counts& counts, const SuppressionRecord& next) const {
+  return counts.listed >= options_.limit || (next.by_strangers && counts.strangers >= options_.limit / 2);
+}
+
+void SuppressionStore::count(const Counts& counts) {
+  listed_ = counts.listed;
+  watched_ = counts.watched;
+  strangers_ = counts.strangers;
+}
+
 Result<std::shared_ptr<SuppressionStore>> SuppressionStore::open(const std::string& directory, const Options& options) {
   PEN_TRY_ASSIGN(auto file, lmdb::HintStore::open(directory, "the suppression list begins anew: import its last export",
                                                   kLeastMap + options.limit * kBytesOfOne));
   std::shared_ptr<SuppressionStore> out(new SuppressionStore(std::move(file), options));
-  std::size_t listed = 0, watched = 0;
-  PEN_TRY(out->file_->each([&](std::string_view, std::string_view value) {
-    const auto record = decode<SuppressionRecord>(value);
-    if (record && record->state == State::listed) ++listed;
-    if (record && record->state == State::watched) ++watched;
-  }));
-  out->listed_ = listed;
-  out->watched_ = watched;
+  Counts counts;
+  PEN_TRY(out->file_->each(
+      [&](std::string_view, std::string_view value) { counts.add(decode<SuppressionRecord>(value)); }));
+  out->count(counts);
   return out;
 }
 
@@ -228,22 +244,21 @@ Result<SuppressionStore::Page> SuppressionStore::list(std::string_view after, bo
 
 Result<std::size_t> SuppressionStore::collect(std::size_t most, WallTime now) {
   std::vector<lmdb::Change> gone;
-  std::size_t looked = 0, listed = 0, watched = 0;
+  std::size_t looked = 0;
+  Counts counts;
   PEN_TRY(file_->each_from(behind(hand_), [&](std::string_view key, std::string_view value) {
     hand_ = key;
     const auto record = decode<SuppressionRecord>(value);
     if (!record || !record->holds(now)) {
       gone.push_back({std::string(key), std::nullopt});
-      if (record && record->state == State::listed) ++listed;
-      if (record && record->state == State::watched) ++watched;
+      counts.add(record);
     }
     return ++looked < most;
   }));
   if (looked < most) hand_.clear();
   if (gone.empty()) return 0;
   PEN_TRY(file_->write(gone));
-  listed_ -= listed;
-  watched_ -= watched;
+  count({listed_ - counts.listed, watched_ - counts.watched, strangers_ - counts.strangers});
   return gone.size();
 }
 

@@ -6,7 +6,8 @@
 ///          auto record = store->find(key, now);
 ///          auto done = store->apply(changes, rules, now);                // one transaction; it returns when on disk
 /// Bounds:  `limit` addresses on the list: further ones are refused. A quarter as many are watched: a new one takes the
-///          place of another, for strangers can make some by forged notices, and must not keep out the rest.
+///          place of another, for strangers can make some by forged notices, and must not keep out the rest. For the
+///          same reason half of the list is the most that strangers' notices and reports fill.
 /// Shared:  one process has the file (lib/lmdb/hint_store.h says how it is handed over at a reload).
 /// Damage:  the file is set aside and begun anew; warning() says so.
 /// Errors:  EWOULDBLOCK: another process has it; errno; DatabaseError.
@@ -48,6 +49,7 @@ class SuppressionStore {
     bool added = false;                            // a failure has brought it onto the list
     std::string error = {};                        // why an order was not obeyed
     bool full = false;
+    bool strangers = false;  // full of what strangers say; there is room for the rest
   };
   Result<std::vector<Outcome>> apply(const std::vector<Change>& changes, const SuppressionRules& rules, WallTime now);
 
@@ -71,14 +73,19 @@ class SuppressionStore {
   SuppressionStore(std::shared_ptr<lmdb::HintStore> file, Options options)
       : file_(std::move(file)), options_(options) {}
   struct Counts {
-    std::size_t listed = 0, watched = 0;
+    std::size_t listed = 0, watched = 0, strangers = 0;  // strangers: of the listed ones
+    /// No record: nothing.
+    void add(const std::optional<SuppressionRecord>& record, std::size_t by = 1);
   };
+  bool full(const Counts& counts, const SuppressionRecord& next) const;
+  void count(const Counts& counts);
   class Batch;
 
   std::shared_ptr<lmdb::HintStore> file_;
   Options options_;
   std::atomic<std::size_t> listed_ = 0, watched_ = 0;
-  std::string hand_;  // of collect(): where it goes on
+  std::size_t strangers_ = 0;  // of apply() and collect()
+  std::string hand_;           // of collect(): where it goes on
 };
 
 }  // namespace pen::anvil

@@ -25,6 +25,7 @@ struct Fixture {
   void begin() {
     auto o = options("suppression_bounce_time = 1000s\nsuppression_exempt_maps = " + exempt + "\n");
     o.store.limit = limit;
+    o.rules.returned_days = returned_days;
     list = std::make_unique<Suppression>(loop, std::move(o),
                                          [this](const std::string& line) { warnings.push_back(line); });
   }
@@ -85,6 +86,7 @@ struct Fixture {
   std::int64_t now() const { return unix_seconds(clock.wall_now()); }
 
   std::size_t limit = 1000;
+  std::uint32_t returned_days = 3;
   std::string exempt;
   pen::testing::ScratchDir scratch;
   pen::testing::ManualClock clock;
@@ -188,6 +190,40 @@ BOOST_AUTO_TEST_CASE(a_full_list_takes_no_more_and_says_so) {
   BOOST_TEST(add("more@there.example").error != "");  // counted anew
   remove("n3@there.example");
   BOOST_TEST(add("more@there.example").error == "");
+}
+
+BOOST_AUTO_TEST_CASE(what_strangers_say_fills_half_of_the_list) {
+  end();
+  limit = 8;
+  returned_days = 1;
+  begin();
+  const auto comes_back = [this](int number) {
+    (void)result(list->record({.tenant = {},
+                               .address = "n" + std::to_string(number) + "@there.example",
+                               .reason = number % 2 == 0 ? Reason::returned : Reason::complaint,
+                               .certain = false,
+                               .text = {}}));
+  };
+  for (int i = 0; i < 10; ++i) comes_back(i);
+  BOOST_TEST(listed("n3@there.example"));
+  BOOST_TEST(!listed("n4@there.example"));
+  BOOST_TEST_REQUIRE(warnings.size() == 1u);
+  BOOST_TEST(warnings[0].contains("half of the suppression list"));
+  again();
+  comes_back(10);
+  BOOST_TEST(!listed("n10@there.example"));  // counted anew
+  BOOST_TEST(fails("gone@there.example"));
+  BOOST_TEST(listed("gone@there.example"));
+  BOOST_TEST(add("jo@there.example").error == "");
+}
+
+BOOST_AUTO_TEST_CASE(an_order_with_a_reason_that_is_none_is_refused) {
+  Add add{.request = 1, .entry = {}};
+  add.entry.address = "jo@there.example";
+  add.entry.reason = static_cast<Reason>(200);
+  BOOST_TEST(result(list->order(std::move(add))).error == "there is no such reason");
+  BOOST_TEST(!listed("jo@there.example"));
+  BOOST_TEST(fails("ann@there.example"));
 }
 
 BOOST_AUTO_TEST_CASE(addresses_that_are_watched_take_each_others_places) {

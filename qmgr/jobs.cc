@@ -259,6 +259,8 @@ void Jobs::result(ipc::delivery::JobResult& result) {
 
 void Jobs::tell_suppression(const Active& m, const Ordinals& mine, const mail::DeliveryStatus& status) const {
   if (mail::is_probe(m.envelope().purpose) || status.remote_mta.empty()) return;  // no host has said it
+  // Without a name it would stand on the list of all tenants.
+  if (around_.options.tenants && m.envelope().tenant.empty()) return;
   const std::string_view words = mail::peers_words(status);
   const auto fault = suppression::fault_of(status.dsn, words);
   if (fault == suppression::Fault::none) return;

@@ -210,6 +210,14 @@ BOOST_AUTO_TEST_CASE(the_suppression_list_hears_what_a_host_says_of_an_address) 
   BOOST_TEST(!ports.suppression_told[1].certain);
 }
 
+BOOST_AUTO_TEST_CASE(among_tenants_mail_of_none_puts_no_address_on_the_list_of_all) {
+  around.options.suppression = [](std::string_view) { return true; };
+  around.options.tenants = true;
+  handed();
+  result({{{0}, mail::DeliveryStatus{mail::Action::failed, "5.1.1", "x", "smtp; 550 5.1.1 no", "mx.x.example"}}});
+  BOOST_TEST(ports.suppression_told.empty());
+}
+
 BOOST_AUTO_TEST_CASE(without_a_suppression_list_nobody_hears_of_failures) {
   handed();
   result({{{0}, mail::DeliveryStatus{mail::Action::failed, "5.1.1", "x", "smtp; 550 5.1.1 no", "mx.x.example"}}});

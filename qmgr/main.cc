@@ -105,6 +105,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
         std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
   o.scheduler.share_time = o.manager.backoff_min;
   o.scheduler.tenants = !s.tenant_identity.empty();
+  o.manager.tenants = o.scheduler.tenants;
   if (o.scheduler.tenants && s.tenant_active_share < 100)
     o.manager.tenant_messages =
         std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.tenant_active_share) / 100);

@@ -28,6 +28,7 @@ class Egress;  // egress.h
 struct ManagerOptions {
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit
   std::size_t tenant_messages = 0;       // tenant_active_share of it; 0: any number
+  bool tenants = false;                  // tenant_identity
   bool priorities = false;               // message_priority: less urgent mail leaves room for more urgent mail
   std::size_t active_bytes = 64U << 20;  // envelopes in memory (not bodies); beyond it runners wait
   // bodies kept in memory; beyond it they are read again when handed out

@@ -12,7 +12,7 @@
 #include "lib/mail/verp.h"
 #include "lib/metrics/metrics.h"
 #include "lib/returned/reader.h"
-#include "lib/suppression/fault.h"
+#include "lib/suppression/returned_failure.h"
 
 namespace pen::smtpd {
 namespace {
@@ -213,24 +213,11 @@ ReturnedMail::Complained ReturnedMail::complained() const {
 async::Task<void> ReturnedMail::suppress() {
   using ipc::suppression::Reason;
   if (!server_.suppression || addresses_.empty()) co_return;
-  // Each recipient once, though a notice may have come to several addresses of ours.
+  // Once, though a notice may have come to several addresses of ours.
   const Address& at = addresses_.front();
   if (report_.notice && null_sender_) {
-    const returned::Notice& notice = *report_.notice;
-    const bool by_verp = at.kind == Kind::verp && notice.recipients.size() == 1 && notice.more == 0;
-    for (const auto& r : notice.recipients) {
-      if (r.action != returned::Action::failed) continue;
-      const auto fault = suppression::fault_of(r.status, r.diagnostic);
-      if (fault == suppression::Fault::none) continue;
-      // Of all addresses that notices come to, only one of SRS proves that its sender has seen mail from here.
-      const bool certain = at.kind == Kind::srs && fault == suppression::Fault::certain;
-      co_await suppress({.tenant = {},
-                         .address = by_verp ? at.recipient : r.address(),
-                         .reason = Reason::returned,
-                         .certain = certain,
-                         .text = r.diagnostic},
-                        sender_of(at));
-    }
+    if (auto failed = suppression::returned_failure(*report_.notice, at.recipient))
+      co_await suppress(*std::move(failed), sender_of(at));
   } else if (report_.feedback) {
     using Type = returned::FeedbackType;
     const Type type = report_.feedback->type;

@@ -36,13 +36,19 @@ constexpr std::array<const char*, 23> kSystem = {"/usr",
                                                  "/sys/fs/cgroup"};
 constexpr std::uint16_t kDnsPort = 53;
 
+/// A program that signs asks DNS for the records of keys that have a first date.
+bool asks_for_keys(const Program& row, const config::Settings& s) {
+  return !s.dkim_key_dates.empty() && reads(*config::find_row("dkim_key_dates"), settings_name(row.name));
+}
+
 /// Whether the program may talk to others over the internet at all, and to which ports by TCP.
 void add_network(const Program& row, const config::Settings& s, const Named& named, Plan& plan) {
   plan.any_port = row.network == Network::any || (row.network != Network::none && named.any_port);
   std::set<std::uint16_t> ports;
   if (row.network != Network::none) ports = named.ports;
   // The addresses of what settings name are asked for, too, and by TCP where the answer is long.
-  if (row.network == Network::dns || (row.network == Network::named && !ports.empty())) {
+  const bool named_dns = row.network == Network::named && (!ports.empty() || asks_for_keys(row, s));
+  if (row.network == Network::dns || named_dns) {
     ports.insert(kDnsPort);
     ports.insert(static_cast<std::uint16_t>(s.dns_resolver_port));
   }

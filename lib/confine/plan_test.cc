@@ -101,6 +101,16 @@ BOOST_AUTO_TEST_CASE(programs_that_deliver_nowhere_have_no_sockets_of_the_intern
   BOOST_TEST(!plan("bounce", "destdb_backend = redis\n").internet);
 }
 
+BOOST_AUTO_TEST_CASE(programs_that_sign_ask_dns_for_the_records_of_keys_with_dates) {
+  const std::string dates = "dkim_signing = yes\ndkim_key_dates = /etc/penstock/dkim/dates\ndns_resolver_port = 5353\n";
+  for (const auto* program : {"pickup", "bounce", "smtpd", "qmqpd"}) BOOST_TEST_CONTEXT(program) {
+      BOOST_TEST(plan(program, dates).internet);
+      BOOST_TEST((plan(program, dates).ports == std::vector<std::uint16_t>{53, 5353}));
+    }
+  for (const auto* program : {"anvil", "keys", "penapi", "qmgr"})
+    BOOST_TEST_CONTEXT(program) BOOST_TEST(!plan(program, dates).internet);
+}
+
 BOOST_AUTO_TEST_CASE(the_qmqp_server_reaches_and_reads_what_settings_of_incoming_mail_name) {
   BOOST_TEST((plan("qmqpd").ports == std::vector<std::uint16_t>{53}));
   const Plan p = plan("qmqpd",

@@ -4,7 +4,7 @@
 ///
 /// Asking:  each request has one answer. An address is asked about for a tenant, and stands on the list for that tenant
 ///          or, with an empty one, for all.
-/// Durable: Recorded and Done come when the change is on disk.
+/// Durable: Recorded (done) and Done come when the change is on disk.
 /// Lost:    with the connection. The asker asks again: a failure that is told twice on a day counts once.
 /// Source:  docs/suppression.md.
 #include <cstdint>
@@ -23,6 +23,8 @@ inline constexpr std::string_view kOrdersName = "suppression_orders";
 /// Why an address is on the list.
 enum class Reason : std::uint8_t { bounce, returned, complaint, order };
 inline constexpr std::size_t kReasons = 4;
+/// A byte of another process may be no reason.
+constexpr bool is_reason(Reason reason) { return static_cast<std::size_t>(reason) < kReasons; }
 /// What is known of a recipient. unknown: the list cannot be read; undecided: a table of exempt senders cannot.
 enum class Standing : std::uint8_t { free, listed, unknown, undecided };
 
@@ -48,9 +50,11 @@ struct Answer {
   Reason reason = Reason::bounce;  // of a listed one
   PEN_FIELDS(request, standing, reason)
 };
+/// done: false: it could not be written now. It is told again.
 struct Recorded {
   std::uint64_t request = 0;
-  PEN_FIELDS(request)
+  bool done = false;
+  PEN_FIELDS(request, done)
 };
 
 /// An address on the list, or one that has failed but not often enough.

@@ -62,6 +62,7 @@ void Clients::end(Holder holder) {
 Clients::Counted Clients::count(Event event, const std::string& client, bool look, SteadyTime now, WallTime wall) {
   forget(now);
   const auto of = static_cast<std::size_t>(event);
+  if (of >= ipc::clients::kEvents) return {};  // a byte of another process may be no event
   if (look) {
     const auto found = clients_.find(client);
     if (found == clients_.end()) return {};

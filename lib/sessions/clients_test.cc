@@ -44,6 +44,15 @@ BOOST_AUTO_TEST_CASE(looking_counts_nothing_and_remembers_nobody) {
   BOOST_TEST(clients.count(Event::tls, "a", true, kStart + seconds(60), kNoon).rate == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_no_event_counts_nowhere) {
+  const auto none = static_cast<Event>(200);
+  count(Event::message, "a");
+  BOOST_TEST(count(none, "a") == 0u);
+  BOOST_TEST(count(none, "b") == 0u);
+  BOOST_TEST(clients.count(none, "a", true, kStart, kNoon).rate == 0u);
+  BOOST_TEST(clients.size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(sessions_are_counted_over_all_holders_and_end_with_theirs) {
   const auto one = clients.begin(), two = clients.begin();
   clients.enter(one, "a", 1, kNoon);

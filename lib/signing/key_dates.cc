@@ -101,11 +101,36 @@ const KeyDates* KeyDateTable::find(std::string_view name) const {
   return at != all_.end() && at->name == key ? &*at : nullptr;
 }
 
+namespace {
+
+/// Whether a key that is due may sign, by what is known of its record.
+bool has_record(RecordSeen seen, WallTime from, WallTime now) {
+  switch (seen) {
+    case RecordSeen::there:
+      return true;
+    case RecordSeen::unknown:
+      return now >= from + kSettled;
+    case RecordSeen::unanswered:
+    case RecordSeen::missing:
+      return false;
+  }
+  return false;
+}
+
+/// Of first dates, the one whose key is most likely to be in DNS: the latest that has come, else the next one.
+WallTime likelier(WallTime a, WallTime b, WallTime now) {
+  if ((a <= now) != (b <= now)) return std::min(a, b);
+  return a <= now ? std::max(a, b) : std::min(a, b);
+}
+
+}  // namespace
+
 std::vector<std::size_t> keys_due(const std::vector<std::string>& names, const KeyDateTable& table,
                                   const std::function<RecordSeen(std::string_view name)>& record, WallTime now) {
   std::vector<std::size_t> due;
-  std::optional<WallTime> last;  // the latest end of those that are over
-  bool lacking = false;          // a key is due that DNS does not have
+  std::optional<WallTime> last;   // the latest end of those that are over
+  std::optional<WallTime> first;  // the first date that counts where nothing else signs
+  bool lacking = false;           // a key is due that DNS does not have
   for (std::size_t i = 0; i < names.size(); ++i) {
     const KeyDates* dates = table.find(names[i]);
     if (dates == nullptr) {
@@ -117,18 +142,21 @@ std::vector<std::size_t> keys_due(const std::vector<std::string>& names, const K
       continue;
     }
     if (dates->from) {
-      if (*dates->from > now) continue;
-      const RecordSeen seen = record(names[i]);
-      if (seen == RecordSeen::missing || (seen == RecordSeen::unknown && now < *dates->from + kSettled)) {
-        lacking = true;
+      const bool begun = *dates->from <= now;
+      if (!begun || !has_record(record(names[i]), *dates->from, now)) {
+        first = likelier(first.value_or(*dates->from), *dates->from, now);
+        lacking = lacking || begun;
         continue;
       }
     }
     due.push_back(i);
   }
-  if ((due.empty() || lacking) && last)
+  const auto add = [&](auto has) {
     for (std::size_t i = 0; i < names.size(); ++i)
-      if (const KeyDates* dates = table.find(names[i]); dates != nullptr && dates->until == last) due.push_back(i);
+      if (const KeyDates* dates = table.find(names[i]); dates != nullptr && has(*dates)) due.push_back(i);
+  };
+  if ((due.empty() || lacking) && last) add([&](const KeyDates& dates) { return dates.until == last; });
+  if (due.empty() && first) add([&](const KeyDates& dates) { return dates.from == first; });
   std::ranges::sort(due);
   return due;
 }

@@ -7,7 +7,8 @@
 ///          UTC,
 ///          - for none.
 /// Rules:   a key with a first date signs from then on, once DNS has its record. Until a key that is due signs, the
-///          last one whose time is over goes on: no mail waits for a change of keys.
+///          last one whose time is over goes on, and where no other key ever signed, the one that is due or will be
+///          first: no mail waits for a change of keys.
 /// Errors:  a line that makes no sense, with file and number.
 /// Source:  docs/dkim.md, "Changing keys".
 #include <cstddef>
@@ -49,12 +50,13 @@ class KeyDateTable {
   std::vector<KeyDates> all_;  // sorted by name in lower case
 };
 
-/// What DNS says of a key's record; unknown: nothing, until now.
-enum class RecordSeen : std::uint8_t { unknown, missing, there };
+/// What DNS says of a key's record. unknown: nobody has asked yet; unanswered: it was asked while the change was fresh,
+/// and has not said anything.
+enum class RecordSeen : std::uint8_t { unknown, unanswered, missing, there };
 /// A record that nobody has asked about yet, as after a start, is taken to be there when the change is so long past.
 inline constexpr std::chrono::hours kSettled{24};
 
-/// The places in `names` of the keys that sign now; empty: none does.
+/// The places in `names` of the keys that sign now; with a name it is never empty.
 std::vector<std::size_t> keys_due(const std::vector<std::string>& names, const KeyDateTable& table,
                                   const std::function<RecordSeen(std::string_view name)>& record, WallTime now);
 

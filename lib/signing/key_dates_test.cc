@@ -59,7 +59,33 @@ BOOST_AUTO_TEST_CASE(keys_without_dates_sign_always_and_beside_others) {
 
 BOOST_AUTO_TEST_CASE(a_key_that_is_over_goes_on_where_there_is_no_other) {
   BOOST_TEST(due("2030-01-01", {}, {"old"}) == "old");
-  BOOST_TEST(due("2020-01-01", {}, {"new"}) == "");  // it was never due
+}
+
+BOOST_AUTO_TEST_CASE(a_key_without_another_signs_though_dns_lacks_its_record) {
+  BOOST_TEST(due("2026-12-20", {{"new", kMissing}}, {"new"}) == "new");  // as after a restart, with DNS in trouble
+  BOOST_TEST(due("2026-12-01", {{"new", RecordSeen::unanswered}}, {"new"}) == "new");
+  BOOST_TEST(due("2026-12-01", {}, {"new", "next"}) == "new");
+  BOOST_TEST(due("2026-12-20", {{"new", kMissing}}, {"new", "next"}) == "new");
+}
+
+BOOST_AUTO_TEST_CASE(before_all_first_dates_the_first_key_signs) {
+  BOOST_TEST(due("2020-01-01", {}, {"new"}) == "new");
+  BOOST_TEST(due("2020-01-01", {}, {"next", "new"}) == "new");
+}
+
+BOOST_AUTO_TEST_CASE(of_keys_that_wait_for_their_records_the_latest_signs) {
+  const auto table =
+      KeyDateTable::parse("a 2026-01-01 -\nb 2026-06-01 -\nb-ed 2026-06-01 -\nc 2027-01-01 -\n", "dates");
+  BOOST_REQUIRE(table.has_value());
+  const std::vector<std::string> names{"a", "b", "b-ed", "c"};
+  const auto none = [](std::string_view) { return kMissing; };
+  BOOST_TEST(keys_due(names, *table, none, *parse_date("2026-08-01")) == (std::vector<std::size_t>{1, 2}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(silence_of_dns_proves_no_record_however_long_it_lasts) {
+  BOOST_TEST(due("2026-12-01", {{"new", RecordSeen::unanswered}}) == "old");
+  BOOST_TEST(due("2026-12-20", {{"new", RecordSeen::unanswered}}) == "old");
 }
 
 BOOST_AUTO_TEST_CASE(lines_that_make_no_sense_are_named) {

@@ -50,6 +50,12 @@ void Rotation::note(const std::string& name, RecordSeen seen) const {
   seen_[to_lower(name)] = seen;
 }
 
+void Rotation::note_silence(const KeyDates& key) const {
+  if (!key.from || now() >= *key.from + kSettled) return;
+  const std::lock_guard lock(mutex_);
+  seen_.try_emplace(to_lower(key.name), RecordSeen::unanswered);
+}
+
 RecordSeen Rotation::seen(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const auto at = seen_.find(to_lower(name));
@@ -75,8 +81,8 @@ async::Task<void> watch_records(async::Loop* loop, std::shared_ptr<const Signing
         auto& last = warned[one.name];
         if (rotation->now() < last + std::chrono::hours(24)) return;
         last = rotation->now();
-        say(true, fmt::format("dkim: key {} should sign since {}, but {}: the key before it goes on", one.name,
-                              date_text(*one.from), what));
+        say(true, fmt::format("dkim: key {} should sign since {}, but {}: the key before it goes on, if there is one",
+                              one.name, date_text(*one.from), what));
       };
       const auto key = signing->named_key(one.name);
       if (!key) {
@@ -86,6 +92,7 @@ async::Task<void> watch_records(async::Loop* loop, std::shared_ptr<const Signing
       const std::string name = dkim::key_name(key->selector, key->domain);
       const auto answer = co_await look(name);
       if (answer.state == dkim::KeyAnswer::State::unknown) {
+        rotation->note_silence(one);
         warn("DNS does not answer for " + name);
         continue;
       }

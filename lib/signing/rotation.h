@@ -38,6 +38,9 @@ class Rotation {
   /// The keys whose records are to be looked for now.
   std::vector<KeyDates> wanted() const;
   void note(const std::string& name, RecordSeen seen) const;
+  /// DNS did not answer. What it has said before still counts; and a key whose change is long past, asked about for the
+  /// first time now, goes on.
+  void note_silence(const KeyDates& key) const;
   RecordSeen seen(std::string_view name) const;
   WallTime now() const { return clock_.wall_now(); }
 

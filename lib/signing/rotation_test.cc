@@ -153,6 +153,32 @@ BOOST_AUTO_TEST_CASE(a_silent_dns_changes_nothing) {
   pass(hours(3));
   BOOST_TEST(signer() == "old");
   BOOST_TEST(said.back().contains("DNS does not answer"));
+  pass(hours(40));  // a silence of two days is no record either
+  BOOST_TEST(signer() == "old");
+  publish("new");
+  pass(seconds(90));
+  BOOST_TEST(signer() == "new");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_has_signed_for_long_goes_on_when_dns_is_silent_at_a_start) {
+  dns["new._domainkey.example.org"].state = dkim::KeyAnswer::State::unknown;
+  dates("old - " + date_text(start - hours(100)) + "\nnew " + date_text(start - hours(100)) + " -\n");
+  pass(seconds(90));
+  BOOST_TEST(looked > 0);
+  BOOST_TEST(signer() == "new");
+}
+
+BOOST_AUTO_TEST_CASE(the_only_key_signs_though_its_record_is_missing) {
+  dir.write("senders", "*@example.org new\n");
+  dates("new " + date_text(start - hours(100)) + " -\n");
+  pass(seconds(90));
+  BOOST_TEST(looked > 0);
+  BOOST_TEST(signer() == "new");
+  BOOST_TEST_REQUIRE(!said.empty());
+  BOOST_TEST(said[0].contains("DNS has no record"));
+  dates("new " + date_text(start + hours(100)) + " -\n");
+  pass(seconds(90));
+  BOOST_TEST(signer() == "new");
 }
 
 BOOST_AUTO_TEST_CASE(dates_that_make_no_sense_hold_mail_up) {

@@ -31,7 +31,7 @@
 
 namespace pen::signing {
 
-enum class SigningError { settings = 1, no_key, too_many, waits, not_due };
+enum class SigningError { settings = 1, no_key, too_many, waits };
 std::string_view error_module(SigningError);
 std::string_view describe(SigningError);
 

@@ -7,6 +7,8 @@ namespace pen::suppression {
 namespace {
 constexpr seconds kAgain{1};
 constexpr seconds kComplainEach{60};
+// A disk may take longer than a question may: silence about a failure must not turn the whole list off so soon.
+constexpr seconds kSlowDisk{30};
 }  // namespace
 
 Client::Client(async::Loop& loop, std::string path, Options options)
@@ -21,7 +23,7 @@ Client::Client(async::Loop& loop, std::string path, Options options)
             *this),
       // Too large for the channel no message can be: addresses and texts are bounded.
       questions_(loop, link_, options.answer_time, [this](const Question& q) { (void)link_.channel().send(q); }),
-      failures_(loop, link_, options.answer_time, [this](const Failure& f) { (void)link_.channel().send(f); }),
+      failures_(loop, link_, kSlowDisk, [this](const Failure& f) { (void)link_.channel().send(f); }),
       tasks_(loop) {}
 
 void Client::start() {
@@ -68,11 +70,14 @@ void Client::tell(Failure failure) {
 
 async::Task<void> Client::deliver(Client* self, Failure failure) {
   const SteadyTime end = self->loop_.now() + kPatience;
+  bool heard = false;
   for (;;) {
     // No owner: the task is this object's own.
-    if (co_await self->failures_.ask(nullptr, failure, {.deadline = end})) break;
+    const auto recorded = co_await self->failures_.ask(nullptr, failure, {.deadline = end});
+    if (recorded && recorded->done) break;
+    heard = heard || recorded.has_value();
     if (self->loop_.now() >= end || !co_await self->loop_.sleep(kAgain)) {
-      self->lose("anvil does not answer");
+      self->lose(heard ? "anvil cannot write them" : "anvil does not answer");
       break;
     }
   }

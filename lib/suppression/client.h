@@ -6,7 +6,8 @@
 ///          list->tell({.address = …, .reason = …});                 // never waits
 /// Starts:  with the first question or failure.
 /// Away:    the standing is unknown then (lib/ipc/questions.h), and mail goes on: the log says so. A failure that anvil
-///          did not record in kPatience is lost, and counted.
+///          did not record in kPatience is lost, and counted. One that anvil cannot write is told again meanwhile, and
+///          questions go on.
 /// Bounds:  a question lives in its asker's frame; kMostTold failures wait at once.
 /// Thread:  the loop's.
 #include <functional>

@@ -108,11 +108,54 @@ BOOST_AUTO_TEST_CASE(a_failure_is_told_again_until_it_is_recorded) {
   turn();
   for (int i = 0; i < 20 && heard.size() < 2; ++i) pass(milliseconds(500));
   BOOST_TEST_REQUIRE(heard.size() == 2u);
-  (void)anvil->send(Recorded{std::get<Failure>(heard[1]).request});
+  (void)anvil->send(Recorded{.request = std::get<Failure>(heard[1]).request, .done = true});
   turn();
   for (int i = 0; i < 100; ++i) pass(milliseconds(1000));
   BOOST_TEST(heard.size() == 2u);
   BOOST_TEST(client->lost() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_that_cannot_be_written_is_told_again_and_questions_go_on) {
+  listen();
+  fail_one();
+  for (int i = 0; i < 20; ++i) {
+    pass(milliseconds(500));
+    if (heard.empty()) continue;
+    if (const auto* failure = std::get_if<Failure>(&heard.back()))
+      (void)anvil->send(Recorded{.request = failure->request, .done = false});
+    turn();
+  }
+  BOOST_TEST(heard.size() > 5u);
+  BOOST_TEST(client->lost() == 0u);
+  loop.spawn("ask", ask(this));
+  turn();
+  const auto* asked = std::get_if<Ask>(&heard.back());
+  BOOST_REQUIRE(asked != nullptr);
+  (void)anvil->send(Answer{.request = asked->request, .standing = Standing::listed, .reason = Reason::complaint});
+  turn();
+  BOOST_TEST_REQUIRE(answer.has_value());
+  BOOST_TEST((answer->standing == Standing::listed));
+  for (int i = 0; i < 90 && client->lost() == 0; ++i) {
+    if (const auto* failure = std::get_if<Failure>(&heard.back()))
+      (void)anvil->send(Recorded{.request = failure->request, .done = false});
+    pass(milliseconds(1000));
+  }
+  BOOST_TEST(client->lost() == 1u);
+  BOOST_TEST(reports.back().contains("anvil cannot write them"));
+}
+
+BOOST_AUTO_TEST_CASE(a_slow_disk_does_not_turn_the_list_off) {
+  listen();
+  fail_one();
+  for (int i = 0; i < 20; ++i) pass(milliseconds(500));  // no answer to the failure
+  BOOST_TEST_REQUIRE(heard.size() == 1u);
+  loop.spawn("ask", ask(this));
+  turn();
+  BOOST_TEST_REQUIRE(heard.size() == 2u);
+  (void)anvil->send(Answer{.request = std::get<Ask>(heard[1]).request, .standing = Standing::listed});
+  turn();
+  BOOST_TEST_REQUIRE(answer.has_value());
+  BOOST_TEST((answer->standing == Standing::listed));
 }
 
 BOOST_AUTO_TEST_CASE(failures_that_nobody_takes_are_given_up_and_counted) {
