@@ -25,6 +25,9 @@ struct Service {
   std::string path = scratch.file("handin");
   std::map<std::string, std::vector<std::string>> replies;  // of a word, in order; none: 250
   std::vector<std::string> heard;
+  std::string offers =
+      "250-PIPELINING\r\n250-SIZE\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-AUTH OAUTHBEARER\r\n"
+      "250 CHUNKING";
   std::string content, proxy;
   async::Listener listener{loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10};
   async::Gate gate{loop};
@@ -32,7 +35,7 @@ struct Service {
   Service() { gate.spawn("service", serve(this)); }
   std::string reply_to(const std::string& word) {
     auto& list = replies[word];
-    if (list.empty()) return "250 2.0.0 Ok";
+    if (list.empty()) return word == "EHLO" ? "250-mx\r\n" + offers : "250 2.0.0 Ok";
     std::string next = list.front();
     if (list.size() > 1) list.erase(list.begin());
     return next;
@@ -127,6 +130,30 @@ BOOST_AUTO_TEST_CASE(more_recipients_than_fit_into_a_batch_are_all_asked) {
     envelope.recipients.push_back(std::to_string(i) + "@y.example");
   BOOST_TEST(service.run(smtp.envelope(envelope, 1)).value().recipients.size() == envelope.recipients.size());
   BOOST_TEST(service.heard[2] == "MAIL FROM:<> SIZE=1 BODY=8BITMIME");
+}
+
+BOOST_AUTO_TEST_CASE(what_the_service_does_not_offer_is_not_used_and_no_message_goes_without_chunks_and_login) {
+  for (const auto& [offers, error] :
+       {std::pair{"250 AUTH OAUTHBEARER", DialogueError::no_chunks}, std::pair{"250 CHUNKING", DialogueError::no_login},
+        std::pair{"250-AUTH PLAIN\r\n250 CHUNKING", DialogueError::no_login}}) {
+    Service service;
+    service.offers = offers;
+    SmtpDialogue smtp(service.loop, {.path = service.path, .host = "mx.example"});
+    BOOST_TEST(service.run(smtp.open({}, kToken)).error().is(error));
+    BOOST_TEST(service.heard.size() == 1u);  // the token was not said
+  }
+  Service plain;
+  plain.offers = "250-AUTH PLAIN OAUTHBEARER\r\n250 CHUNKING";
+  SmtpDialogue smtp(plain.loop, {.path = plain.path, .host = "mx.example"});
+  BOOST_TEST(plain.run(smtp.open({}, kToken)).value().positive());
+  HandedEnvelope envelope{.sender = "a@x.example", .recipients = {"b@y.example"}, .needs_smtputf8 = false};
+  BOOST_TEST(plain.run(smtp.envelope(envelope, 3)).value().any());
+  BOOST_TEST(plain.heard[2] == "MAIL FROM:<a@x.example>");
+  envelope.needs_smtputf8 = true;
+  const auto sent = plain.run(smtp.envelope(envelope, 3)).value();
+  BOOST_TEST(sent.sender.code == 553);
+  BOOST_TEST(sent.sender.dsn_or_default() == "5.6.7");
+  BOOST_TEST(plain.heard.size() == 4u);  // nothing was said
 }
 
 BOOST_AUTO_TEST_CASE(a_service_that_hangs_up_or_talks_nonsense_is_an_error) {

@@ -226,7 +226,10 @@ Task<Response> Submissions::take(async::Stream& stream, const RequestHead& head,
 Task<std::optional<Response>> Submissions::log_in(Job& job) {
   const auto login = co_await job.smtp.open(job.client, job.token);
   if (!login) {
-    log::warning("penapi_submission_service: {}", login.error().message());
+    const Error& error = login.error();
+    log::warning("penapi_submission_service: {}", error.message());
+    if (error.is(DialogueError::no_login) || error.is(DialogueError::no_chunks))
+      co_return put_off("the service that takes mail is not set up for it: " + error.message(), kLater);
     co_return put_off("the service that takes mail does not answer");
   }
   if (login->code == 535) co_return failure(401, "a wrong token");
@@ -362,6 +365,10 @@ Task<Response> Submissions::deliver(Job& job, const SmtpDialogue::Sent& sent) {
   if (!sent.any()) co_return none_accepted(sent, std::move(recipients));
   const auto content = co_await job.smtp.content(job.mail.content);
   if (!content) co_return lost(content.error());
+  if (content->code == 502) {  // a command that it does not know is not the client's fault
+    log::warning("penapi_submission_service: BDAT is answered with {}", printable(content->text, 300));
+    co_return put_off("the service that takes mail is not set up for it", kLater);
+  }
   if (!content->positive()) co_return refused(*content, std::move(recipients));
   const std::string id = id_in(*content);
   if (id.empty()) {

@@ -257,6 +257,14 @@ class Refusals(Http):
         self.mx.reload_whole()
         self.assertTrue(self.refused(503, letter()).headers["Retry-After"])
 
+    def test_what_main_cf_says_for_other_services_does_not_shut_this_one(self):
+        mx = self.make({"smtpd_discard_ehlo_keywords": "chunking, pipelining, size"})
+        self.accepted(letter())
+        mx.set_services(service(smtpd_discard_ehlo_keywords="chunking"))
+        mx.reload_whole()
+        self.refused(503, letter(), "CHUNKING")
+        mx.wait_log(r"penapi_submission_service: .*does not offer CHUNKING")
+
     def test_a_token_file_that_others_can_read_is_not_the_client_s_fault(self):
         path = token_file(self.folder())
         os.chmod(path, 0o644)
