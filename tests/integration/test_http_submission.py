@@ -208,6 +208,14 @@ class Refusals(Http):
         self.assertTrue(self.refused(429, letter(rate), "4.7.1").headers["Retry-After"])
         self.assertEqual(len(self.box.messages()), 1)
 
+    def test_many_refused_recipients_do_not_keep_the_good_one_from_its_mail(self):
+        settings = {"smtpd_hard_error_limit": "20", "smtpd_error_sleep_time": "1s"}
+        self.make(settings, {"smtpd_recipient_restrictions": "check_recipient_access " + inline({BOX: "permit"})
+                             + " reject"})
+        answer = self.accepted(letter([f"{n}@virtual.test.example" for n in range(25)] + [BOX]))
+        self.assertEqual([r["status"] for r in answer.json["recipients"]], 25 * ["refused"] + ["accepted"])
+        self.box.wait()
+
     def test_a_token_is_needed_and_is_for_its_senders(self):
         mx = self.make({"penapi_token_file": self.orders()})
         for token in (None, "wrong-token-0123456789abcdef012345", SHOP + "x", SHOP[:-1], "x", ORDERS, "a b"):
