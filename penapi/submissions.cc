@@ -399,7 +399,9 @@ Task<Response> Submissions::deliver(Job& job, const SmtpDialogue::Sent& sent) {
                         : "the service that takes mail went away: ask again with the same Idempotency-Key");
   }
   if (!end->positive()) {
-    if (!job.key.empty())
+    // What was put off may be queued all the same, where smtpd did not hear the word of qmgr: the record stays, and the
+    // next request with the key looks into the queue.
+    if (!job.key.empty() && end->permanent())
       if (const auto gone = co_await answers_->forget(job.key); !gone)
         log::warning("penapi_submission_map: {}", gone.error().message());
     co_return refused(*end, std::move(recipients));

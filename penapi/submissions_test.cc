@@ -1,0 +1,106 @@
+// Mail that is handed in, from the request to the answer: a scripted server takes the place of smtpd.
+#include "penapi/submissions.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/async/testing/run.h"
+#include "lib/testing/suite.h"
+#include "penapi/server.h"
+#include "penapi/service_fixture.h"
+
+using namespace pen;
+using namespace pen::api;
+
+BOOST_AUTO_TEST_SUITE(submissions)
+
+namespace {
+
+struct Answer {
+  int status = 0;
+  std::string text;  // with its header
+  bool says(std::string_view what) const { return text.contains(what); }
+};
+
+struct Rig {
+  explicit Rig(const Clock& clock = system_clock()) : loop(clock) {}
+
+  static async::Task<Answer> talk(async::Stream* stream, std::string request) {
+    stream->write(request);
+    Answer out;
+    for (;;) {
+      auto part = co_await stream->read_some(65536);
+      if (!part) break;
+      out.text += *part;
+    }
+    if (out.text.size() > 12) out.status = std::atoi(out.text.c_str() + 9);
+    co_return out;
+  }
+  static std::string request(const std::string& key, const std::string& token) {
+    const std::string body = R"({"from": "a@x.example", "to": ["b@y.example", "c@y.example"], "text": "hello"})";
+    std::string head = "POST /api/v1/messages HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    head += "Content-Type: application/json\r\nAuthorization: Bearer " + token + "\r\n";
+    if (!key.empty()) head += "Idempotency-Key: " + key + "\r\n";
+    return head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+  Answer post(const std::string& key = {}, const std::string& token = kToken) {
+    auto [client, served] = async::testing::stream_pair(loop);
+    loop.spawn("serve", server.serve(std::move(served)));
+    return async::testing::run(loop, talk(&client, request(key, token)));
+  }
+  std::size_t mails() const { return static_cast<std::size_t>(std::ranges::count_if(service.heard, is_mail)); }
+  static bool is_mail(const std::string& line) { return line.starts_with("MAIL "); }
+
+  static inline const std::string kToken = "0123456789abcdef0123456789abcdef";
+  async::Loop loop;
+  ScriptedService service{loop};
+  config::Config config =
+      config::Config::parse({.directory = "/",
+                             .main_cf = "queue_directory = " + service.scratch.path().string() +
+                                        "\npenapi_submission_service = handin\n"
+                                        "penapi_submission_map = " +
+                                        service.scratch.file("answers") + "\npenapi_status_page = no\n",
+                             .master_cf = {},
+                             .overrides = {}},
+                            {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+  async::Cancel draining;
+  Server server{loop, config, {.tokens = {}, .tls = nullptr, .pages = {}, .board = {}, .draining = &draining}};
+};
+
+/// The service takes the content, and answers its end so.
+struct Taking : Rig {
+  explicit Taking(std::string end) {
+    service.replies["BDAT"] = {"250 2.0.0 Ok: 9 bytes for " + kId};
+    service.replies["BDAT LAST"] = {std::move(end)};
+  }
+  static inline const std::string kId = "4Zy0Qz0Tz0z1z";
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_was_put_off_at_its_end_may_be_queued_and_is_not_sent_again_without_a_look) {
+  Taking rig("451 4.3.0 Error: queue file write error");
+  BOOST_TEST(rig.post("one").status == 503);
+  BOOST_TEST(rig.mails() == 1u);
+  // No queue manager is there to say what became of it.
+  const Answer again = rig.post("one");
+  BOOST_TEST(again.status == 503);
+  BOOST_TEST(again.says("does not say what became of the earlier request"), again.text);
+  BOOST_TEST(rig.mails() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_refused_for_good_at_its_end_is_answered_so_again) {
+  Taking rig("550 5.7.1 Error: content");
+  BOOST_TEST(rig.post("one").status == 422);
+  const Answer again = rig.post("one");
+  BOOST_TEST(again.status == 422);
+  BOOST_TEST(again.says("Idempotent-Replayed"), again.text);
+  BOOST_TEST(rig.mails() == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
