@@ -104,15 +104,15 @@ ordered_json recipients_json(const HandedEnvelope& envelope, const std::vector<R
   return list;
 }
 
-/// No recipient was accepted.
+/// No recipient was accepted. Where one of them was put off, the next request may be taken: the answer is not for good.
 Response none_accepted(const SmtpDialogue::Sent& sent, ordered_json recipients) {
   ordered_json j;
   j["error"] = "no recipient was accepted";
   j["recipients"] = std::move(recipients);
   Response out{.status = 422, .body = views::text_of(j)};
-  const auto is = [](int status) { return [status](const Reply& r) { return status_of(r) == status; }; };
-  if (std::ranges::all_of(sent.recipients, &Reply::transient)) {
-    out.status = std::ranges::all_of(sent.recipients, is(429)) ? 429 : 503;
+  const auto limit = [](const Reply& r) { return r.permanent() || status_of(r) == 429; };
+  if (!std::ranges::all_of(sent.recipients, &Reply::permanent)) {
+    out.status = std::ranges::all_of(sent.recipients, limit) ? 429 : 503;
     out.retry_after = kLater;
   }
   return out;

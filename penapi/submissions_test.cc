@@ -94,6 +94,27 @@ BOOST_AUTO_TEST_CASE(what_was_put_off_at_its_end_may_be_queued_and_is_not_sent_a
   BOOST_TEST(rig.mails() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(refusals_are_for_good_if_all_of_them_are) {
+  struct Row {
+    std::vector<std::string> replies;
+    int status;
+    bool kept;
+  };
+  for (const Row& row :
+       {Row{{"550 5.1.1 no", "550 5.1.1 no"}, 422, true}, Row{{"550 5.1.1 no", "451 4.3.0 later"}, 503, false},
+        Row{{"451 4.3.0 later", "550 5.1.1 no"}, 503, false}, Row{{"550 5.1.1 no", "450 4.7.1 slowly"}, 429, false},
+        Row{{"451 4.3.0 later", "450 4.7.1 slowly"}, 503, false}}) {
+    Rig rig;
+    rig.service.replies["RCPT"] = row.replies;
+    const Answer first = rig.post("one");
+    BOOST_TEST(first.status == row.status, row.replies[0] << ", " << row.replies[1] << ": " << first.text);
+    BOOST_TEST(first.says("Retry-After") == !row.kept);
+    rig.service.replies["RCPT"] = {"250 2.1.5 Ok"};
+    rig.service.replies["BDAT"] = {"250 2.0.0 Ok: 9 bytes for " + Taking::kId};
+    BOOST_TEST(rig.post("one").status == (row.kept ? row.status : 202));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_was_refused_for_good_at_its_end_is_answered_so_again) {
   Taking rig("550 5.7.1 Error: content");
   BOOST_TEST(rig.post("one").status == 422);
