@@ -17,6 +17,12 @@ constexpr std::size_t kLeast = std::size_t{16} << 20;
 
 }  // namespace
 
+Result<AnswerRecords> read_answers(const lmdb::HintStore& store) {
+  AnswerRecords out;
+  PEN_TRY(store.each([&](std::string_view key, std::string_view value) { out.emplace_back(key, value); }));
+  return out;
+}
+
 KeptAnswers::KeptAnswers(async::Loop& loop, Options options, async::Cancel* draining)
     : loop_(loop),
       options_(std::move(options)),
@@ -60,21 +66,43 @@ async::Task<bool> KeptAnswers::open_file() {
   }
 }
 
+async::Task<bool> KeptAnswers::load() {
+  for (bool told = false;; told = true) {
+    if (!co_await open_file()) co_return false;
+    const auto records = co_await pool_.run([store = store_, read = options_.read] { return read(*store); });
+    if (records) {
+      take(*records);
+      co_return true;
+    }
+    if (!told)
+      log::warning("penapi_submission_map: {}: requests with an Idempotency-Key are put off",
+                   records.error().message());
+    store_.reset();  // damage is found by the next opening
+    if (!co_await loop_.sleep(kTell, {.cancel = draining_})) co_return false;
+  }
+}
+
+void KeptAnswers::take(const AnswerRecords& records) {
+  for (const auto& [key, value] : records) {
+    if (auto answer = decode<Answered>(value))
+      table_.put(key, *std::move(answer));
+    else
+      removed_.push_back(key);
+  }
+  if (!removed_.empty())
+    log::warning(
+        "penapi_submission_map: {} of {} answers to earlier requests are not readable and forgotten: their "
+        "Idempotency-Keys are new ones now",
+        removed_.size(), records.size());
+  loaded_.set();
+}
+
 async::Task<void> KeptAnswers::run(KeptAnswers* self) {
-  if (!co_await self->open_file()) co_return;
-  using Records = std::vector<std::pair<std::string, std::string>>;
-  const auto read = co_await self->pool_.run([store = self->store_]() -> Result<Records> {
-    Records out;
-    PEN_TRY(store->each([&](std::string_view key, std::string_view value) { out.emplace_back(key, value); }));
-    return out;
-  });
-  if (!read) log::warning("penapi_submission_map: {}", read.error().message());
-  if (read)
-    for (const auto& [key, value] : *read)
-      if (auto answer = decode<Answered>(value)) self->table_.put(key, *std::move(answer));
-  self->loaded_.set();
+  if (!co_await self->load()) co_return;
   for (;;) {
     std::vector<lmdb::Change> old;
+    for (std::string& key : std::exchange(self->removed_, {}))
+      if (self->table_.find(key, WallTime::min()) == nullptr) old.push_back({std::move(key), {}});
     for (std::string& key : self->table_.take_old(self->loop_.clock().wall_now())) old.push_back({std::move(key), {}});
     if (!old.empty())
       if (const auto done = co_await self->write(std::move(old)); !done)

@@ -9,12 +9,17 @@
 ///          at the same time go in one transaction.
 /// File:    one process has it. After a reload the next process waits until the requests with a key of the one before
 ///          have their answers; a process that has given the file up says so by open().
-/// Damage:  a damaged file is set aside with a warning: keys of before it are new ones then.
+/// Damage:  a damaged file is set aside with a warning: keys of before it are new ones then. A record of another
+///          form is removed, and counted in a warning. A file that cannot be read is opened anew until it can;
+///          nothing is loaded before, for a key whose answer is not known would double its message.
 /// Errors:  of the file: DatabaseError, errno. EAGAIN: the file is not open, or no longer.
 /// Thread:  the loop's. It outlives what waits for it.
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/sync.h"
@@ -23,12 +28,16 @@
 
 namespace pen::api {
 
+using AnswerRecords = std::vector<std::pair<std::string, std::string>>;  // keys and values, as in the file
+Result<AnswerRecords> read_answers(const lmdb::HintStore& store);
+
 class KeptAnswers {
  public:
   struct Options {
     std::string directory;
     std::size_t limit = 0;
     milliseconds time{0};
+    std::function<Result<AnswerRecords>(const lmdb::HintStore&)> read = read_answers;  // on a thread
   };
   KeptAnswers(async::Loop& loop, Options options, async::Cancel* draining);
   void start();
@@ -67,6 +76,9 @@ class KeptAnswers {
   static async::Task<void> run(KeptAnswers* self);
   static async::Task<void> write_out(KeptAnswers* self);
   async::Task<bool> open_file();
+  /// false: the process drains.
+  async::Task<bool> load();
+  void take(const AnswerRecords& records);
   async::Task<Result<void>> write(std::vector<lmdb::Change> changes);
 
   async::Loop& loop_;
@@ -76,6 +88,7 @@ class KeptAnswers {
   std::shared_ptr<lmdb::HintStore> store_;  // nullptr: not open yet, or given up
   std::shared_ptr<Batch> next_;             // what is written next; nullptr: nothing
   bool writing_ = false;
+  std::vector<std::string> removed_;  // keys that the file must not have any longer
   std::set<std::string> turns_;
   async::Event loaded_, idle_;
   async::HandlerPool pool_;

@@ -1,10 +1,15 @@
 // Answers on disk: after a kill, and from process to process.
 #include "penapi/kept_answers.h"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "lib/async/testing/run.h"
+#include "lib/base/log.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
@@ -101,6 +106,73 @@ BOOST_FIXTURE_TEST_CASE(the_next_process_waits_for_the_requests_of_the_one_befor
   async::testing::run_in_time(loop, clock, [](KeptAnswers* old) -> async::Task<void> {
     BOOST_TEST(!(co_await old->loaded({})).has_value());  // its clients are told to ask again
   }(before.get()));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_file_that_cannot_be_read_is_asked_again_and_no_key_is_new_meanwhile, Fixture) {
+  async::Cancel draining, later;
+  auto before = process(&draining);
+  await(before->loaded({}));
+  await(before->keep(key, answer("one")));
+  draining.raise();
+  async::testing::pass_until(loop, clock, [&] { return !before->open(); });
+  const auto failures = std::make_shared<std::atomic<int>>(0);
+  KeptAnswers next(loop,
+                   {.directory = directory(),
+                    .limit = 100'000,
+                    .time = seconds(3600),
+                    .read = [failures](const lmdb::HintStore& store) -> Result<AnswerRecords> {
+                      if (++*failures < 3) return fail_errno("read", EIO);
+                      return read_answers(store);
+                    }},
+                   &later);
+  next.start();
+  async::testing::pass_until(loop, clock, [&] { return *failures == 1; });
+  async::testing::run_in_time(loop, clock, [](KeptAnswers* answers, SteadyTime soon) -> async::Task<void> {
+    BOOST_TEST(!(co_await answers->loaded({.deadline = soon})).has_value());
+  }(&next, loop.now() + seconds(1)));
+  await(next.loaded({}));
+  BOOST_TEST(*failures == 3);
+  BOOST_REQUIRE(next.find(key) != nullptr);
+  BOOST_TEST(next.find(key)->body == "one");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_process_that_drains_gives_up_a_file_that_cannot_be_read, Fixture) {
+  async::Cancel draining, later;
+  KeptAnswers before(loop,
+                     {.directory = directory(),
+                      .limit = 100'000,
+                      .time = seconds(3600),
+                      .read = [](const lmdb::HintStore&) -> Result<AnswerRecords> { return fail_errno("read", EIO); }},
+                     &draining);
+  before.start();
+  async::testing::pass_until(loop, clock, [&] { return before.open(); });
+  draining.raise();
+  const auto next = process(&later);
+  await(next->loaded({}));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_no_answer_is_counted_and_leaves_the_file, Fixture) {
+  const std::string odd = answer_key("token", "odd");
+  {
+    const auto store = lmdb::HintStore::open(directory(), "", std::size_t{32} << 20).value();
+    BOOST_TEST(store->write({{odd, "odd"}, {key, encode(answer("one"))}}).has_value());
+  }
+  const std::string path = scratch.file("log");
+  BOOST_REQUIRE(log::open({.program = "penapi", .hostname = {}, .target = log::Target::file, .path = path}));
+  async::Cancel draining;
+  const auto answers = process(&draining);
+  await(answers->loaded({}));
+  BOOST_TEST(answers->find(key)->body == "one");
+  BOOST_TEST(answers->find(odd) == nullptr);
+  draining.raise();
+  async::testing::pass_until(loop, clock, [&] { return !answers->open(); });
+  BOOST_REQUIRE(log::open({.program = "penapi", .hostname = {}, .target = log::Target::file, .path = "/dev/null"}));
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  BOOST_TEST(text.str().contains("1 of 2 answers"));
+  const auto store = lmdb::HintStore::open(directory(), "", std::size_t{32} << 20).value();
+  BOOST_TEST(!store->find(odd).value());
+  BOOST_TEST(store->find(key).value().has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(what_is_too_old_leaves_the_file, Fixture) {

@@ -17,6 +17,7 @@ using mail::Reply;
 namespace {
 
 constexpr std::size_t kLongestReply = 4096;
+constexpr std::string_view kMechanism = "OAUTHBEARER";
 constexpr std::string_view kMapped = "::ffff:";
 
 /// IPv4 on an IPv6 socket is IPv4.
@@ -39,10 +40,22 @@ std::string proxy_line(const HttpClient& client) {
   return fmt::format("PROXY {} {} {} {} {}\r\n", v6 ? "TCP6" : "TCP4", from, to, client.from->port, client.to->port);
 }
 
+std::string_view error_module(DialogueError) { return "submission by HTTP"; }
+std::string_view describe(DialogueError e) {
+  switch (e) {
+    case DialogueError::no_login:
+      return "the service does not offer AUTH OAUTHBEARER";
+    case DialogueError::no_chunks:
+      return "the service does not offer CHUNKING";
+  }
+  return "unknown";
+}
+
 bool SmtpDialogue::Sent::any() const { return std::ranges::any_of(recipients, &Reply::positive); }
 
-Task<Result<Reply>> SmtpDialogue::reply(seconds patience) {
+Task<Result<Reply>> SmtpDialogue::reply(seconds patience, bool keep_lines) {
   mail::ReplyParser parser;
+  parser.keep_lines(keep_lines);
   const async::Until until{.deadline = loop_.now() + patience};
   for (;;) {
     auto line = co_await stream_->read_line(kLongestReply, until);
@@ -67,24 +80,41 @@ Task<Result<Reply>> SmtpDialogue::open(HttpClient client, std::string token) {
   stream_->write(proxy_line(client));
   auto greeting = co_await reply();
   if (!greeting || !greeting->positive()) co_return greeting;
-  auto hello = co_await ask("EHLO " + options_.host);
+  stream_->write("EHLO " + options_.host + "\r\n");
+  auto hello = co_await reply(kCommand, true);
   if (!hello || !hello->positive()) co_return hello;
-  auto login = co_await ask("AUTH OAUTHBEARER " + sasl::base64_encode(sasl::bearer_response(token)));
+  offers_ = mail::parse_offers(hello->lines, {});
+  // Without CHUNKING the content would be read as commands, in a session that is logged in.
+  if (!offers_.chunking) co_return fail(DialogueError::no_chunks);
+  if (!std::ranges::any_of(offers_.auth, [](const std::string& name) { return iequals(name, kMechanism); }))
+    co_return fail(DialogueError::no_login);
+  auto login = co_await ask(fmt::format("AUTH {} ", kMechanism) + sasl::base64_encode(sasl::bearer_response(token)));
   if (login && login->intermediate()) login = co_await ask("AQ==");  // RFC 7628 section 3.2.3
   co_return login;
 }
 
 Task<Result<SmtpDialogue::Sent>> SmtpDialogue::envelope(const HandedEnvelope& envelope, std::size_t size) {
   Sent out;
-  auto sender = co_await ask(fmt::format("MAIL FROM:<{}> SIZE={} BODY=8BITMIME{}", envelope.sender, size,
-                                         envelope.needs_smtputf8 ? " SMTPUTF8" : ""));
+  if (envelope.needs_smtputf8 && !offers_.smtputf8) {
+    out.sender.code = 553;
+    out.sender.dsn = "5.6.7";
+    out.sender.text = "553 5.6.7 Addresses beyond ASCII are not taken here";
+    co_return out;
+  }
+  std::string mail_from;
+  mail::append_mail(
+      mail_from, {.sender = envelope.sender, .size = size, .eight_bit_body = true, .smtputf8 = envelope.needs_smtputf8},
+      offers_);
+  stream_->write(mail_from);
+  auto sender = co_await reply();
   if (!sender) co_return std::unexpected(std::move(sender).error());
   out.sender = *std::move(sender);
   if (!out.sender.positive()) co_return out;
   const auto& all = envelope.recipients;
+  const std::size_t batch = offers_.pipelining ? kBatch : 1;
   out.recipients.reserve(all.size());
-  for (std::size_t begin = 0; begin < all.size(); begin += kBatch) {
-    const std::size_t end = std::min(begin + kBatch, all.size());
+  for (std::size_t begin = 0; begin < all.size(); begin += batch) {
+    const std::size_t end = std::min(begin + batch, all.size());
     for (std::size_t i = begin; i < end; ++i) stream_->write(fmt::format("RCPT TO:<{}>\r\n", all[i]));
     for (std::size_t i = begin; i < end; ++i) {
       auto one = co_await reply();

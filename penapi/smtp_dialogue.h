@@ -5,10 +5,12 @@
 /// Use:     SmtpDialogue smtp(loop, {.path = …, .host = myhostname});
 ///          if (auto no = co_await smtp.open(client, token)) … ; auto sent = co_await smtp.envelope(envelope, size);
 ///          … = co_await smtp.content(text);  … = co_await smtp.finish();
+/// Offers:  the service must offer AUTH OAUTHBEARER and CHUNKING; the rest is used as far as it is offered.
 /// Client:  told by the PROXY protocol, so the service has smtpd_upstream_proxy_protocol = haproxy. A client without an
 ///          address, at a Unix socket, is this host.
 /// Content: goes by BDAT, as it is.
-/// Errors:  timed_out; closed: the service hung up; errno, EPROTO among them: what it said is no reply.
+/// Errors:  DialogueError: the service is not set up for this; timed_out; closed: it hung up; errno, EPROTO among them:
+///          what it said is no reply.
 /// Bounds:  kBatch commands are under way at a time; a reply as mail::ReplyParser keeps it.
 /// Source:  RFC 5321, RFC 3030, RFC 2920, RFC 7628. Thread: the loop's.
 #include <optional>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "lib/async/stream.h"
+#include "lib/mail/client_commands.h"
 #include "lib/mail/reply.h"
 #include "penapi/compose.h"
 
@@ -27,6 +30,10 @@ struct HttpClient {
   std::optional<async::SocketAddress> from, to;  // nullopt: it has no address
 };
 
+enum class DialogueError { no_login = 1, no_chunks };
+std::string_view error_module(DialogueError);
+std::string_view describe(DialogueError e);
+
 class SmtpDialogue {
  public:
   struct Options {
@@ -35,7 +42,7 @@ class SmtpDialogue {
   };
   SmtpDialogue(async::Loop& loop, Options options) : loop_(loop), options_(std::move(options)) {}
 
-  /// The reply to the login, or to what was refused before it.
+  /// The reply to the login, or to what was refused before it. Once more: in a new session.
   async::Task<Result<mail::Reply>> open(HttpClient client, std::string token);
   struct Sent {
     mail::Reply sender;
@@ -54,11 +61,12 @@ class SmtpDialogue {
   static constexpr seconds kCommand{300}, kEnd{600};  // RFC 5321 section 4.5.3.2
 
  private:
-  async::Task<Result<mail::Reply>> reply(seconds patience = kCommand);
+  async::Task<Result<mail::Reply>> reply(seconds patience = kCommand, bool keep_lines = false);
   async::Task<Result<mail::Reply>> ask(std::string line);
 
   async::Loop& loop_;
   Options options_;
+  mail::Offers offers_;
   std::optional<async::Stream> stream_;
 };
 

@@ -104,15 +104,15 @@ ordered_json recipients_json(const HandedEnvelope& envelope, const std::vector<R
   return list;
 }
 
-/// No recipient was accepted.
+/// No recipient was accepted. Where one of them was put off, the next request may be taken: the answer is not for good.
 Response none_accepted(const SmtpDialogue::Sent& sent, ordered_json recipients) {
   ordered_json j;
   j["error"] = "no recipient was accepted";
   j["recipients"] = std::move(recipients);
   Response out{.status = 422, .body = views::text_of(j)};
-  const auto is = [](int status) { return [status](const Reply& r) { return status_of(r) == status; }; };
-  if (std::ranges::all_of(sent.recipients, &Reply::transient)) {
-    out.status = std::ranges::all_of(sent.recipients, is(429)) ? 429 : 503;
+  const auto limit = [](const Reply& r) { return r.permanent() || status_of(r) == 429; };
+  if (!std::ranges::all_of(sent.recipients, &Reply::permanent)) {
+    out.status = std::ranges::all_of(sent.recipients, limit) ? 429 : 503;
     out.retry_after = kLater;
   }
   return out;
@@ -178,7 +178,27 @@ class Submissions::Memory {
   bool taken_ = false;
 };
 
-Submissions::Submissions(Server& server) : server_(server), free_(0), freed_(server.loop) {
+/// Of a token that has not been right yet, at smtpd.
+class Submissions::Place {
+ public:
+  explicit Place(async::Semaphore& of) : of_(of) {}
+  ~Place() {
+    if (taken_) of_.release();
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  Task<bool> take(async::Until until) {
+    taken_ = (co_await of_.acquire(until)).has_value();
+    co_return taken_;
+  }
+
+ private:
+  async::Semaphore& of_;
+  bool taken_ = false;
+};
+
+Submissions::Submissions(Server& server)
+    : server_(server), free_(0), freed_(server.loop), strangers_(server.loop, kStrangers) {
   const auto& s = server.config.settings();
   free_ = static_cast<std::size_t>(s.penapi_submission_memory);
   largest_ = free_ / kTimes;
@@ -224,9 +244,33 @@ Task<Response> Submissions::take(async::Stream& stream, const RequestHead& head,
 }
 
 Task<std::optional<Response>> Submissions::log_in(Job& job) {
+  const std::string name = sha256(job.token);
+  if (known_.contains(name)) {
+    auto no = co_await try_token(job);
+    if (no && no->status == 401) known_.erase(name);
+    co_return no;
+  }
+  Place place(strangers_);
+  if (!co_await place.take({.deadline = server_.loop.now() + kStrangerWaits}))
+    co_return put_off("too many tokens are tried at the same time");
+  auto no = co_await try_token(job);
+  if (!no) {
+    if (known_.size() >= kKnown) known_.clear();
+    known_.insert(name);
+  } else if (no->status == 401) {
+    co_await job.smtp.quit();
+    (void)co_await server_.loop.sleep(kWrong, {.cancel = server_.draining()});
+  }
+  co_return no;
+}
+
+Task<std::optional<Response>> Submissions::try_token(Job& job) {
   const auto login = co_await job.smtp.open(job.client, job.token);
   if (!login) {
-    log::warning("penapi_submission_service: {}", login.error().message());
+    const Error& error = login.error();
+    log::warning("penapi_submission_service: {}", error.message());
+    if (error.is(DialogueError::no_login) || error.is(DialogueError::no_chunks))
+      co_return put_off("the service that takes mail is not set up for it: " + error.message(), kLater);
     co_return put_off("the service that takes mail does not answer");
   }
   if (login->code == 535) co_return failure(401, "a wrong token");
@@ -362,6 +406,10 @@ Task<Response> Submissions::deliver(Job& job, const SmtpDialogue::Sent& sent) {
   if (!sent.any()) co_return none_accepted(sent, std::move(recipients));
   const auto content = co_await job.smtp.content(job.mail.content);
   if (!content) co_return lost(content.error());
+  if (content->code == 502) {  // a command that it does not know is not the client's fault
+    log::warning("penapi_submission_service: BDAT is answered with {}", printable(content->text, 300));
+    co_return put_off("the service that takes mail is not set up for it", kLater);
+  }
   if (!content->positive()) co_return refused(*content, std::move(recipients));
   const std::string id = id_in(*content);
   if (id.empty()) {
@@ -392,7 +440,9 @@ Task<Response> Submissions::deliver(Job& job, const SmtpDialogue::Sent& sent) {
                         : "the service that takes mail went away: ask again with the same Idempotency-Key");
   }
   if (!end->positive()) {
-    if (!job.key.empty())
+    // What was put off may be queued all the same, where smtpd did not hear the word of qmgr: the record stays, and the
+    // next request with the key looks into the queue.
+    if (!job.key.empty() && end->permanent())
       if (const auto gone = co_await answers_->forget(job.key); !gone)
         log::warning("penapi_submission_map: {}", gone.error().message());
     co_return refused(*end, std::move(recipients));

@@ -320,8 +320,11 @@ async::Task<void> Session::learn_standing() {
       out.trusted = policy_->mynetworks.matches_address(client_.peer.address);
       out.standing.local = policy_->local_rewrite_addresses.matches_address(client_.peer.address).value_or(false);
     }
-    out.standing.may_xclient = is_in(policy_->xclient_hosts);
-    out.standing.may_xforward = is_in(policy_->xforward_hosts);
+    // With tokens this process decides who a client is. The word of another program, and of one that claims to be at
+    // such an address, would be a login without a token.
+    const bool by_token = AuthPolicy::by_token(settings());
+    out.standing.may_xclient = !by_token && is_in(policy_->xclient_hosts);
+    out.standing.may_xforward = !by_token && is_in(policy_->xforward_hosts);
     out.standing.may_verp = is_in(policy_->verp_clients);
     out.standing.unlimited = is_in(policy_->event_limit_exceptions);
     out.standing.no_auth = is_in(policy_->auth.exceptions, true);

@@ -157,6 +157,10 @@ class Session {
   // session_data.cc
   /// Whether `size` is above message_size_limit.
   bool beyond_limit(std::uint64_t size) const;
+  /// Refuses a BDAT command before anything else is looked at. What follows it is a chunk, and no command, also where
+  /// the client was not offered CHUNKING: it is read and dropped, or the session ends.
+  [[gnu::noinline]] async::Task<Flow> refuse_chunk(const mail::CommandLine& line, std::string text,
+                                                   mail::ErrorClasses error);
   async::Task<Flow> skip_chunk(mail::BdatCommand chunk, Response response);
   [[gnu::noinline]] async::Task<Flow> end_of_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);

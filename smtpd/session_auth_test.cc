@@ -312,6 +312,27 @@ BOOST_AUTO_TEST_CASE(a_login_with_senders_may_use_those_and_no_others) {
           .may_send_as(""));
 }
 
+BOOST_AUTO_TEST_CASE(refused_recipients_are_no_errors_of_a_client_with_a_token) {
+  const std::string limits = "smtpd_hard_error_limit = 20\n";
+  std::string said = "MAIL FROM:<a@x.example>\r\n";
+  for (int i = 0; i < 25; ++i) said += "RCPT TO:<" + std::to_string(i) + "@elsewhere.example>\r\n";
+  const std::string refused =
+      "smtpd_recipient_restrictions = check_recipient_access inline:{elsewhere.example=reject}\n";
+  AuthRig rig(limits + refused + "smtpd_sasl_type = token\n");
+  rig.greet();
+  rig.log_in();
+  BOOST_TEST(!rig.say(said).contains("421 "));
+  BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\n").starts_with("250"));
+  // Other errors are.
+  std::string odd;
+  for (int i = 0; i < 20; ++i) odd += "FROB\r\n";
+  BOOST_TEST(rig.say(odd).contains("421 4.7.0 "));
+  AuthRig other(limits + refused);
+  other.greet();
+  other.log_in();
+  BOOST_TEST(other.say(said).contains("421 4.7.0 "));
+}
+
 BOOST_AUTO_TEST_CASE(the_postmaster_is_told_of_auth_without_its_secrets) {
   std::vector<ipc::session_errors::Session> told;
   const auto tell = [&](ipc::session_errors::Session s) { told.push_back(std::move(s)); };

@@ -43,14 +43,9 @@ async::Task<Session::Flow> Session::data(const mail::CommandLine& line) {
 
 async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
   if (!client_.esmtp || (discarded().bits & keyword::kChunking) != 0)
-    co_return co_await refuse("502 5.5.1 Error: command not implemented");
+    co_return co_await refuse_chunk(line, "502 5.5.1 Error: command not implemented", mail::ErrorClass::protocol);
   const auto parsed = mail::parse_bdat(line.args);
-  if (!parsed) {
-    // The chunk's end is unknown: what follows must not be read as commands.
-    co_await refuse("501 5.5.4 Syntax: BDAT count [LAST]");
-    reply(fmt::format("421 4.5.4 {} Error: chunk of unknown size", settings().myhostname));
-    co_return Flow::close;
-  }
+  if (!parsed) co_return co_await refuse_chunk(line, "501 5.5.4 Syntax: BDAT count [LAST]", mail::ErrorClass::protocol);
   const mail::BdatCommand chunk = *parsed;
   if (!transaction_ || transaction_->recipients() == 0)
     co_return co_await skip_chunk(chunk, Response::refused(transaction_ ? "554 5.5.1 Error: no valid recipients"
@@ -73,6 +68,16 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
   else
     reply(fmt::format("250 2.0.0 Ok: {} bytes", chunk.size));
   co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::refuse_chunk(const mail::CommandLine& line, std::string text,
+                                                 mail::ErrorClasses error) {
+  const auto chunk = mail::parse_bdat(line.args);  // now: the line is gone with the next read
+  if (chunk) co_return co_await skip_chunk(*chunk, Response::refused(std::move(text), error));
+  // The chunk's end is unknown: what follows must not be read as commands.
+  co_await refuse(text, error);
+  reply(fmt::format("421 4.5.4 {} Error: chunk of unknown size", settings().myhostname));
+  co_return Flow::close;
 }
 
 async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response response) {

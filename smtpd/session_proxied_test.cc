@@ -80,6 +80,17 @@ BOOST_AUTO_TEST_CASE(limits_count_the_client_of_the_header) {
   BOOST_TEST(rig.connect("PROXY TCP4 192.0.2.10 198.51.100.1 40000 25\r\n").starts_with("220 "));
 }
 
+BOOST_AUTO_TEST_CASE(with_tokens_a_header_s_address_brings_no_login_and_no_other_client) {
+  const std::string lists = "smtpd_authorized_xclient_hosts = 192.0.2.9\nsmtpd_authorized_xforward_hosts = 192.0.2.9\n";
+  for (const bool tokens : {true, false}) {
+    Proxied rig(lists + (tokens ? "smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = token\n" : ""));
+    rig.connect(kHeader);
+    BOOST_TEST(rig.say("EHLO x\r\n").contains("XCLIENT") == !tokens);
+    BOOST_TEST(rig.say("XFORWARD ADDR=127.0.0.1 IDENT=x\r\n").starts_with(tokens ? "550 5.7.0" : "250"));
+    BOOST_TEST(rig.say("XCLIENT LOGIN=boss\r\n").starts_with(tokens ? "550 5.7.0" : "220"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(without_the_setting_a_header_is_no_command) {
   Rig rig;
   BOOST_TEST(rig.connect("192.0.2.7", kHeader) == "554 5.5.0 Error: SMTP protocol synchronization\r\n");

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(ehlo_lists_keywords_in_postfix_s_order_and_helo_none) {
              "250-8BITMIME\r\n250-DSN\r\n250-SMTPUTF8\r\n250-LIMITS RCPTMAX=1000\r\n250 CHUNKING\r\n");
   BOOST_TEST(rig.say("HELO me\r\n") == "250 mx.example.org\r\n");
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=1\r\n")) == "555");  // HELO brings no extensions
-  BOOST_TEST(codes(rig.say("BDAT 3\r\n")) == "502");
+  BOOST_TEST(codes(rig.say("BDAT 3\r\nabcNOOP\r\n")) == "502 250");
   Open fewer("smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn, limits\ndisable_vrfy_command = yes\n");
   BOOST_TEST(fewer.say("EHLO me\r\n") ==
              "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
@@ -316,6 +316,20 @@ BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   lost.say("RSET\r\n");
   BOOST_TEST(codes(lost.say(kMail + kRcpt + "BDAT 3\r\nabcRSET\r\n" + kRcpt)) == "250 250 250 250 503");
   BOOST_TEST(lost.queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_chunk_is_no_command_where_bdat_is_refused_before_anything_else) {
+  const std::string chunk = "BDAT 6\r\nQUIT\r\nNOOP\r\n";
+  Open never("smtpd_discard_ehlo_keywords = chunking\n");
+  BOOST_TEST(codes(never.say(kMail + kRcpt + chunk)) == "250 250 502 250");
+  BOOST_TEST(codes(never.say("BDAT x\r\nNOOP\r\n")) == "502 421");
+  BOOST_TEST(never.closed());
+  Open late("smtpd_tls_security_level = encrypt\n");
+  BOOST_TEST(codes(late.say(chunk)) == "530 250");
+  Rig denied("smtpd_delay_reject = no\nsmtpd_client_restrictions = reject\n");
+  denied.connect();
+  BOOST_TEST(codes(denied.say("BDAT 6\r\nQUIT\r\n")) == "503");
+  BOOST_TEST(!denied.closed());
 }
 
 BOOST_AUTO_TEST_CASE(the_size_limit_holds_for_data_and_chunks) {

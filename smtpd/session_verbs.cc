@@ -160,8 +160,9 @@ async::Task<Session::Flow> Session::obey(std::string_view text) {
   if (!access_denied_.empty() && verb != Verb::quit) {
     count(verb, false);
     last_command_ = mail::verb_name(verb);
-    co_return co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", client_.peer.shown()),
-                              mail::ErrorClass::policy);
+    std::string denied = fmt::format("503 5.7.0 Error: access denied for {}", client_.peer.shown());
+    if (verb == Verb::bdat) co_return co_await refuse_chunk(line, std::move(denied), mail::ErrorClass::policy);
+    co_return co_await refuse(denied, mail::ErrorClass::policy);
   }
   if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
   if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
@@ -173,7 +174,9 @@ async::Task<Session::Flow> Session::obey(std::string_view text) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
     reason_ = metrics::Reason::tls;
-    co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
+    constexpr std::string_view kFirst = "530 5.7.0 Must issue a STARTTLS command first";
+    if (verb == Verb::bdat) co_return co_await refuse_chunk(line, std::string(kFirst), mail::ErrorClass::policy);
+    co_return co_await refuse(kFirst, mail::ErrorClass::policy);
   }
   last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
   const bool unseen = verb == Verb::starttls || verb == Verb::auth || verb == Verb::vrfy || verb == Verb::etrn;

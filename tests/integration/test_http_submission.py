@@ -203,10 +203,18 @@ class Refusals(Http):
         self.box.wait()
         refused = self.refused(422, letter(never), "5.1.1")
         self.assertEqual(refused.json["recipients"][0]["status"], "refused")
-        self.refused(422, letter([never, later]))
+        self.assertTrue(self.refused(503, letter([never, later])).headers["Retry-After"])
         self.assertTrue(self.refused(503, letter(later), "4.2.0").headers["Retry-After"])
         self.assertTrue(self.refused(429, letter(rate), "4.7.1").headers["Retry-After"])
         self.assertEqual(len(self.box.messages()), 1)
+
+    def test_many_refused_recipients_do_not_keep_the_good_one_from_its_mail(self):
+        settings = {"smtpd_hard_error_limit": "20", "smtpd_error_sleep_time": "1s"}
+        self.make(settings, {"smtpd_recipient_restrictions": "check_recipient_access " + inline({BOX: "permit"})
+                             + " reject"})
+        answer = self.accepted(letter([f"{n}@virtual.test.example" for n in range(25)] + [BOX]))
+        self.assertEqual([r["status"] for r in answer.json["recipients"]], 25 * ["refused"] + ["accepted"])
+        self.box.wait()
 
     def test_a_token_is_needed_and_is_for_its_senders(self):
         mx = self.make({"penapi_token_file": self.orders()})
@@ -256,6 +264,20 @@ class Refusals(Http):
         self.mx.set(penapi_submission_service="nobody")
         self.mx.reload_whole()
         self.assertTrue(self.refused(503, letter()).headers["Retry-After"])
+
+    def test_what_main_cf_says_for_other_services_does_not_shut_this_one(self):
+        mx = self.make({"smtpd_discard_ehlo_keywords": "chunking, pipelining, size",
+                        "smtpd_sasl_security_options": "noanonymous, noplaintext",
+                        "smtpd_sasl_mechanism_filter": "plain, login", "smtpd_tls_auth_only": "yes",
+                        "smtpd_sasl_exceptions_networks": "127.0.0.0/8"})
+        self.accepted(letter())
+        mx.set_services(service(smtpd_sasl_exceptions_networks="127.0.0.0/8"))
+        mx.reload_whole()
+        self.refused(503, letter(), "AUTH OAUTHBEARER")
+        mx.set_services(service(smtpd_discard_ehlo_keywords="chunking"))
+        mx.reload_whole()
+        self.refused(503, letter(), "CHUNKING")
+        mx.wait_log(r"penapi_submission_service: .*does not offer CHUNKING")
 
     def test_a_token_file_that_others_can_read_is_not_the_client_s_fault(self):
         path = token_file(self.folder())
