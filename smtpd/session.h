@@ -1,6 +1,7 @@
 #pragma once
-/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom: lines, replies, TLS and
-/// login. What a message needs is a Transaction, what a client may do at all is in ClientLimits (docs/smtpd.md).
+/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom: commands, TLS and login.
+/// What is said goes through its Conversation; what a message needs is a Transaction, what a client may do at all is
+/// in ClientLimits (docs/smtpd.md).
 ///
 /// Use:     loop.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 /// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
@@ -17,19 +18,14 @@
 #include <string>
 
 #include "lib/async/listener.h"
-#include "lib/async/sync.h"
-#include "lib/intake/intake.h"
 #include "lib/mail/command.h"
 #include "lib/metrics/metrics.h"
-#include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
-#include "smtpd/filters.h"
+#include "smtpd/conversation.h"
 #include "smtpd/list_vote.h"
 #include "smtpd/screened.h"
 #include "smtpd/server.h"
-#include "smtpd/stress.h"
 #include "smtpd/transaction.h"
-#include "smtpd/watchers.h"
 
 namespace pen::smtpd {
 
@@ -42,7 +38,6 @@ class Session {
  private:
   Session(Server& server, async::Stream stream, const async::SocketAddress& from);
 
-  enum class Flow : std::uint8_t { go_on, close };
   /// How a verb is served; session_verbs.cc has one for each.
   struct VerbRow;
   static const VerbRow& row_of(mail::Verb verb);
@@ -58,10 +53,6 @@ class Session {
   [[gnu::noinline]] async::Task<void> ask_lists_about_address();
   /// smtpd_upstream_proxy_protocol: takes the addresses of the session from the proxy's header. False: there is none.
   [[gnu::noinline]] async::Task<bool> ask_proxy();
-  /// The address that the client connected to, by the proxy's word if there is a proxy. nullopt: not known.
-  std::optional<async::SocketAddress> own_end() const;
-  /// From now on the session counts among those that are served.
-  void take_place();
   /// Looks the client's name up and serves it. known: a proxy, if there is one, has named the client.
   [[gnu::noinline]] async::Task<void> welcome(bool known);
   /// Counts the session as its client's. True: that is one too many, and the client has its reply.
@@ -72,14 +63,11 @@ class Session {
   /// Greets unless a filter says otherwise.
   [[gnu::noinline]] async::Task<Flow> greet_by_filters();
   async::Task<void> commands();
-  [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
   /// What smtpd_command_filter makes of a command. Error: the client has its reply.
   [[gnu::noinline]] async::Task<Result<std::string>> filter_command(std::string text);
   /// Does what the command says. The text must live until the command is done.
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
-  Flow read_failed(const Error& error);
-  Flow bare_newline();
   /// There is input after a command that does not allow it.
   bool out_of_turn(mail::Verb verb) const;
   /// A field of a header: the client sends HTTP, or content after a refused DATA.
@@ -124,7 +112,7 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism, std::optional<std::string> response);
   void count_failed_login() {
     metrics::smtpd_authentication_failures.add();
-    reason_ = metrics::Reason::sasl;
+    talk_.reason = metrics::Reason::sasl;
   }
   sasl::Authenticator::Request login_request(std::string mechanism) const;
   /// Reads the client's response to a challenge, base 64. Error: how the session continues. mechanism: for the log.
@@ -205,77 +193,11 @@ class Session {
   void doom_transaction();
   bool doomed() const { return screened_ && screened_->doomed(); }
 
-  // replies
-  void reply(std::string_view text);
-  /// footer: follows if the reply refuses something.
-  void reply(std::string_view text, std::string_view footer) { reply(text, footer, policy_->expansion_filter); }
-  void reply(std::string_view text, std::string_view footer, std::string_view filter);
-  /// For the count of refusals, where nobody has said why.
-  static metrics::Reason reason_of(mail::ErrorClasses error);
-  /// Lines with their CRLF.
-  void write_reply(std::string_view lines);
-  /// What smtpd_reject_filter_maps make of a reply that refuses something.
-  [[gnu::noinline]] async::Task<std::string> filter_reply(std::string text);
-  /// The text that a look-up found, if it has the form of a refusal; else the text as it is.
-  std::string replaced_reply(std::string_view text, const map::Value& found) const;
-  /// The footer of a reply that refuses something: smtpd_reject_footer_maps, smtpd_reject_footer.
-  [[gnu::noinline]] async::Task<std::string> footer_of(std::string reply);
-  /// Counts an error, waits if there were too many, replies. error: its class, for notify_classes.
-  [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
-                                             mail::ErrorClasses error = mail::ErrorClass::protocol);
-  async::Task<Flow> refuse(const Verdict& verdict) {
-    reason_ = verdict.reason;
-    return refuse(verdict.reply, verdict.error);
-  }
-  /// Writes the transaction's response.
-  async::Task<Flow> answer(Response response);
+  const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : talk_.policy().discarded; }
 
-  void went_wrong(mail::ErrorClasses error) { watchers_.went_wrong(error); }
-  void reset_transaction() {
-    if (filters_) filters_->end();
-    transaction_.reset();
-    client_.forwarded.reset();  // XFORWARD holds for one message
-  }
-  /// What the lists are asked about, with the transaction under way.
-  Subject subject() const { return transaction_ ? transaction_->subject() : Subject(client_); }
-  /// Asks the lists of a stage.
-  [[gnu::noinline]] async::Task<Verdict> ask(Checks::AtStage stage, Subject about);
-  CheckTools tools() const {
-    return {server_.loop,
-            server_.intake.tables,
-            server_.names,
-            server_.lists,
-            server_.policies,
-            &server_.stop_cancel(),
-            server_.sender_memory.get(),
-            server_.verifier.get(),
-            server_.suppression.get()};
-  }
-  async::Until until() const { return server_.until(settings()); }
-  /// What the session's client waits for may be short of places: service, or tests. nullptr: nobody looks.
-  Stress* strain() const {
-    return screened_ && !screened_->let_through ? screened_->screener.stress.get() : server_.stress.get();
-  }
-  const Policy& current() const {
-    const Stress* stress = strain();
-    return stress && stress->on() && policies_->under_stress ? *policies_->under_stress : *policies_;
-  }
-  /// Those of the moment: they change when stress begins or ends.
-  const config::Settings& settings() const { return current().settings; }
-  /// For a wait for a command that began at waiting_since_ and may take so long (of settings()).
-  async::Until patience(milliseconds limit) const;
-  /// The wait ended because stress has begun or is over: it goes on, with another end.
-  bool still_waits(const Error& ended, SteadyTime deadline) const;
-  const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : policy_->discarded; }
-
-  Server& server_;
-  std::shared_ptr<const Policy> policies_;  // owns the one for times of stress too
-  const Policy* policy_;                    // one of the two; changes between messages only
-  async::Stream stream_;
-  ClientFacts client_;
-  Watchers watchers_;    // of client_
-  ClientLimits limits_;  // of client_
-  /// The lists that the client is in, mynetworks apart (client_.peer.trusted). A list that cannot be read gives the
+  Conversation talk_;
+  ClientLimits limits_;  // of its client
+  /// The lists that the client is in, mynetworks apart (Peer::trusted). A list that cannot be read gives the
   /// safe answer.
   struct Standing {
     bool may_xclient = false;   // smtpd_authorized_xclient_hosts
@@ -286,26 +208,17 @@ class Session {
     bool local = false;         // local_header_rewrite_clients, its addresses and tables
   };
   Standing standing_;
-  std::string access_denied_;                // the refusal at connect (smtpd_delay_reject = no)
-  std::unique_ptr<SessionFilters> filters_;  // nullptr: none for this client
-  std::unique_ptr<Transaction> transaction_;
-  const char* aborted_ = "";            // why it ended, if not by QUIT
-  std::unique_ptr<Peer> first_peer_;    // the host that connected; set when XCLIENT has replaced client_.peer
-  std::unique_ptr<Screened> screened_;  // nullptr: this port is not screened
+  std::string access_denied_;                         // the refusal at connect (smtpd_delay_reject = no)
+  std::unique_ptr<Peer> first_peer_;                  // the host that connected; set when XCLIENT has replaced it
+  std::unique_ptr<Screened> screened_;                // nullptr: this port is not screened
   std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
-  std::string last_command_ = "CONNECT";              // for the log
   struct Counts {
     std::array<std::uint32_t, mail::kVerbs> tried{}, succeeded{};
   };
   std::unique_ptr<Counts> counts_;  // nullptr: it has given no command
-  std::uint32_t errors_ = 0, junk_ = 0;
-  std::optional<metrics::Reason> reason_;  // why the next reply refuses; none: protocol
-  SteadyTime waiting_since_{};             // for a command
-  std::optional<Stress::Taken> place_;     // among the sessions that are served
-  bool failed_ = false;                    // the command under way was refused
+  std::uint32_t junk_ = 0;
   bool forbid_bare_newline_ = true;
   bool any_end_of_data_ = false;  // LF.LF ends a message of this client
-  bool hang_up_ = false;          // a reply said 421 or 521
 };
 
 }  // namespace pen::smtpd

@@ -6,12 +6,12 @@
 namespace pen::smtpd {
 
 async::Task<bool> Session::ask_proxy() {
-  const auto& s = settings();
-  const auto patience = server_.screener ? s.postscreen_upstream_proxy_timeout : s.smtpd_upstream_proxy_timeout;
-  const async::Until soon{.deadline = server_.loop.now() + patience, .cancel = &server_.stop_cancel()};
-  auto header =
-      co_await net::read_proxy_header(server_.loop, stream_.fd(), {.ipv4 = policy_->ipv4, .ipv6 = policy_->ipv6}, soon);
-  Peer& peer = client_.peer;
+  const auto& s = talk_.settings();
+  const auto patience = talk_.server.screener ? s.postscreen_upstream_proxy_timeout : s.smtpd_upstream_proxy_timeout;
+  const async::Until soon{.deadline = talk_.server.loop.now() + patience, .cancel = &talk_.server.stop_cancel()};
+  auto header = co_await net::read_proxy_header(talk_.server.loop, talk_.stream.fd(),
+                                                {.ipv4 = talk_.policy().ipv4, .ipv6 = talk_.policy().ipv6}, soon);
+  Peer& peer = talk_.client.peer;
   if (!header) {
     const Error& error = header.error();
     // The address is the proxy's, or of a client that went round it: no client's limits or permits are for it.
@@ -22,22 +22,16 @@ async::Task<bool> Session::ask_proxy() {
                    error.context());
     peer.address = kUnknownAddress;
     peer.port = 0;
-    stream_.close();
+    talk_.stream.close();
     co_return false;
   }
   if (header->local) co_return true;
   peer.address = header->client.text();
   peer.port = header->client_port;
   limits_.peer_changed();
-  client_.reached =
+  talk_.client.reached =
       std::make_unique<async::SocketAddress>(async::SocketAddress::inet(header->server.text(), header->server_port));
   co_return true;
-}
-
-std::optional<async::SocketAddress> Session::own_end() const {
-  if (client_.reached) return *client_.reached;
-  if (auto own = async::local_address(stream_.fd())) return *std::move(own);
-  return std::nullopt;
 }
 
 }  // namespace pen::smtpd

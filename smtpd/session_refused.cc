@@ -22,29 +22,29 @@ constexpr const char* kName = "postscreen";  // in the log
 }  // namespace
 
 void Session::doom_transaction() {
-  if (transaction_) screened_->sender = subject().sender;
-  reset_transaction();
-  screened_->last = last_command_;
+  if (talk_.transaction) screened_->sender = talk_.subject().sender;
+  talk_.reset_transaction();
+  screened_->last = talk_.last_command;
 }
 
 async::Task<void> Session::refuse_all() {
   Screened& sc = *screened_;
-  sc.began = waiting_since_ = server_.loop.now();
+  sc.began = talk_.waiting_since = talk_.server.loop.now();
   for (;;) {
-    const auto& s = settings();
-    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit),
-                                               patience(s.postscreen_command_time_limit));
+    const auto& s = talk_.settings();
+    auto line = co_await talk_.stream.read_raw_line(static_cast<std::size_t>(s.line_length_limit),
+                                                    talk_.patience(s.postscreen_command_time_limit));
     if (!line) {
       const Error& error = line.error();
-      if (still_waits(error, patience(settings().postscreen_command_time_limit).deadline)) continue;
+      if (talk_.still_waits(error, talk_.patience(talk_.settings().postscreen_command_time_limit).deadline)) continue;
       if (error.is(async::WaitError::timed_out)) {
         log::info_as(kName, "COMMAND TIME LIMIT from {} after {}", sc.shown, sc.last);
-        reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
+        talk_.reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
       } else if (error.is(async::WaitError::line_too_long)) {
         log::info_as(kName, "COMMAND LENGTH LIMIT from {} after {}", sc.shown, sc.last);
-        reply(fmt::format("421 {} Service unavailable - try again later", s.myhostname));
+        talk_.reply(fmt::format("421 {} Service unavailable - try again later", s.myhostname));
       } else if (error.is(async::WaitError::cancelled)) {
-        reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
+        talk_.reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
       } else {
         hung_up("tests after SMTP handshake");
       }
@@ -53,24 +53,24 @@ async::Task<void> Session::refuse_all() {
     std::string_view text = line->substr(0, line->size() - 1);
     const bool bare = !text.ends_with('\r');
     if (!bare) text.remove_suffix(1);
-    watchers_.heard(text);
+    talk_.watchers.heard(text);
     if (bare && sc.tests.due(Test::bare_newline) && co_await misbehaved(Test::bare_newline, text, {}) == Flow::close)
       co_return;
     std::string filtered;
     if (!sc.rules().command_filter.empty()) {
       const map::Value found =
-          co_await server_.intake.tables.ask([&] { return sc.rules().command_filter.lookup(trim(text)); });
+          co_await talk_.server.intake.tables.ask([&] { return sc.rules().command_filter.lookup(trim(text)); });
       if (!found) log::warning("postscreen_command_filter: {}", found.error().message());
       if (found && *found) text = filtered = **found;
     }
-    if (co_await refuse_command(text) == Flow::close || hang_up_) co_return;
-    waiting_since_ = server_.loop.now();
+    if (co_await refuse_command(text) == Flow::close || talk_.hangs_up) co_return;
+    talk_.waiting_since = talk_.server.loop.now();
   }
 }
 
-async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
+async::Task<Flow> Session::refuse_command(std::string_view text) {
   Screened& sc = *screened_;
-  const auto& s = settings();
+  const auto& s = talk_.settings();
   const mail::CommandLine line = mail::split_command(text);
   const bool other_protocol =
       line.verb == Verb::unknown &&
@@ -79,25 +79,26 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
       co_await misbehaved(Test::non_smtp, sc.last, text) == Flow::close)
     co_return Flow::close;
   // After a greeting of the real session the client may use PIPELINING.
-  if (!sc.let_through && !stream_.buffered().empty() && sc.tests.due(Test::pipelining) &&
-      co_await misbehaved(Test::pipelining, mail::verb_name(line.verb), stream_.buffered()) == Flow::close)
+  if (!sc.let_through && !talk_.stream.buffered().empty() && sc.tests.due(Test::pipelining) &&
+      co_await misbehaved(Test::pipelining, mail::verb_name(line.verb), talk_.stream.buffered()) == Flow::close)
     co_return Flow::close;
   sc.last = mail::verb_name(line.verb);
   if (++sc.commands > s.postscreen_command_count_limit && line.verb != Verb::quit) {
     log::info_as(kName, "COMMAND COUNT LIMIT from {} after {}", sc.shown, sc.last);
-    reply(fmt::format("421 {} Service unavailable - try again later", s.myhostname));
+    talk_.reply(fmt::format("421 {} Service unavailable - try again later", s.myhostname));
     co_return Flow::close;
   }
-  if (stream_.queued() > 0 && !co_await stream_.flush(until())) co_return hung_up("tests after SMTP handshake");
+  if (talk_.stream.queued() > 0 && !co_await talk_.stream.flush(talk_.until()))
+    co_return hung_up("tests after SMTP handshake");
   switch (line.verb) {
     case Verb::quit:
-      reply("221 2.0.0 Bye");
+      talk_.reply("221 2.0.0 Bye");
       co_return Flow::close;
     case Verb::data:
     case Verb::bdat:
       // A client that goes on without a recipient ignores replies; its content would be read as commands.
       log::info_as(kName, "{} without valid RCPT from {}", sc.last, sc.shown);
-      reply(sc.sender ? "554 5.5.1 Error: no valid recipients" : "503 5.5.1 Error: need RCPT command");
+      talk_.reply(sc.sender ? "554 5.5.1 Error: no valid recipients" : "503 5.5.1 Error: need RCPT command");
       co_return Flow::close;
     case Verb::helo:
     case Verb::ehlo:
@@ -113,42 +114,43 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
       sc.sender.reset();
       [[fallthrough]];
     case Verb::noop:
-      reply("250 2.0.0 Ok");
+      talk_.reply("250 2.0.0 Ok");
       break;
     case Verb::vrfy:
-      reply(s.postscreen_disable_vrfy_command ? std::string("502 5.5.1 VRFY command is disabled")
-            : line.args.empty()               ? std::string("501 5.5.4 Syntax: VRFY address")
-                                              : "252 2.0.0 " + std::string(line.args));
+      talk_.reply(s.postscreen_disable_vrfy_command ? std::string("502 5.5.1 VRFY command is disabled")
+                  : line.args.empty()               ? std::string("501 5.5.4 Syntax: VRFY address")
+                                                    : "252 2.0.0 " + std::string(line.args));
       break;
     case Verb::etrn:
-      reply("458 Unable to queue messages");
+      talk_.reply("458 Unable to queue messages");
       break;
     default:
-      reply("502 5.5.2 Error: command not recognized");
+      talk_.reply("502 5.5.2 Error: command not recognized");
   }
   co_return Flow::go_on;
 }
 
 async::Task<void> Session::refused_hello(const mail::CommandLine& line) {
-  const auto& s = settings();
+  const auto& s = talk_.settings();
   const bool extended = line.verb == Verb::ehlo;
   const std::string_view name = line.args.substr(0, line.args.find_first_of(" \t"));
   if (name.empty() || name.size() > 255) {
-    reply(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
+    talk_.reply(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
     co_return;
   }
-  client_.helo = name;
-  client_.esmtp = extended;
+  talk_.client.helo = name;
+  talk_.client.esmtp = extended;
   screened_->sender.reset();
   if (!extended) {
-    reply("250 " + s.myhostname);
+    talk_.reply("250 " + s.myhostname);
     co_return;
   }
   DiscardedKeywords less = screened_->rules().discarded;
   if (const map::MapList& maps = screened_->rules().discarded_by_client; !maps.empty()) {
-    const map::Value found = co_await server_.intake.tables.ask([&] { return maps.lookup(client_.peer.address); });
+    const map::Value found =
+        co_await talk_.server.intake.tables.ask([&] { return maps.lookup(talk_.client.peer.address); });
     if (!found) log::warning("postscreen_discard_ehlo_keyword_address_maps: {}", found.error().message());
-    if (found && *found) less = policy_->discard(split_list(**found));
+    if (found && *found) less = talk_.policy().discard(split_list(**found));
   }
   const auto offered = [&](unsigned bit) { return (less.bits & bit) == 0; };
   std::string text = "250-" + s.myhostname + "\r\n";
@@ -167,29 +169,29 @@ async::Task<void> Session::refused_hello(const mail::CommandLine& line) {
   add(keyword::kSmtpUtf8, "SMTPUTF8");
   text[last + 3] = ' ';
   if (!less.words.empty()) log::info_as(kName, "discarding EHLO keywords: {}", less.words);
-  write_reply(text);
+  talk_.write_reply(text);
 }
 
 void Session::refused_mail(const mail::CommandLine& line) {
   Screened& sc = *screened_;
-  if (settings().postscreen_helo_required && client_.helo.empty())
-    return reply("503 5.5.1 Error: send HELO/EHLO first");
-  if (sc.sender) return reply("503 5.5.1 Error: nested MAIL command");
+  if (talk_.settings().postscreen_helo_required && talk_.client.helo.empty())
+    return talk_.reply("503 5.5.1 Error: send HELO/EHLO first");
+  if (sc.sender) return talk_.reply("503 5.5.1 Error: nested MAIL command");
   // Parameters make no difference to a refusal.
   std::string_view rest = line.args;
-  if (!istarts_with(rest, "FROM:")) return reply("501 5.5.4 Syntax: MAIL FROM:<address>");
+  if (!istarts_with(rest, "FROM:")) return talk_.reply("501 5.5.4 Syntax: MAIL FROM:<address>");
   rest.remove_prefix(5);
   rest = trim(rest);
   auto address = mail::take_path(rest, false);
-  if (!address) return reply("501 5.1.7 Bad sender address syntax");
+  if (!address) return talk_.reply("501 5.1.7 Bad sender address syntax");
   sc.sender = *std::move(address);
-  reply("250 2.1.0 Ok");
+  talk_.reply("250 2.1.0 Ok");
 }
 
 async::Task<void> Session::refused_rcpt(const mail::CommandLine& line) {
   Screened& sc = *screened_;
   if (!sc.sender) {
-    reply("503 5.5.1 Error: need MAIL command");
+    talk_.reply("503 5.5.1 Error: need MAIL command");
     co_return;
   }
   std::string_view rest = line.args;
@@ -197,15 +199,15 @@ async::Task<void> Session::refused_rcpt(const mail::CommandLine& line) {
   if (form) rest = trim(rest.substr(3));
   auto address = form ? mail::take_path(rest, false) : Result<std::string>(std::string());
   if (!form || !address || address->empty()) {
-    reply(form ? "501 5.1.3 Bad recipient address syntax" : "501 5.5.4 Syntax: RCPT TO:<address>");
+    talk_.reply(form ? "501 5.1.3 Bad recipient address syntax" : "501 5.5.4 Syntax: RCPT TO:<address>");
     co_return;
   }
   log::info_as(kName, "NOQUEUE: reject: RCPT from {}: {}; from=<{}>, to=<{}>, proto={}, helo=<{}>", sc.shown, sc.doom,
-               mail::logged(*sc.sender), mail::logged(*address), client_.protocol(), client_.helo);
-  tell_rejected(client_,
+               mail::logged(*sc.sender), mail::logged(*address), talk_.client.protocol(), talk_.client.helo);
+  tell_rejected(talk_.client,
                 {.queue_id = {}, .stage = "RCPT", .reply = sc.doom, .sender = *sc.sender, .recipient = *address});
   const std::string footer = co_await screen_footer(sc.doom);
-  reply(sc.doom, footer, sc.rules().expansion_filter);
+  talk_.reply(sc.doom, footer, sc.rules().expansion_filter);
 }
 
 }  // namespace pen::smtpd

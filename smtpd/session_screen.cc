@@ -38,11 +38,11 @@ struct Early {
 
 }  // namespace
 
-WallTime Session::wall_now() const { return server_.loop.clock().wall_now(); }
+WallTime Session::wall_now() const { return talk_.server.loop.clock().wall_now(); }
 
 // A client in the tests costs the frames of this function and of early_tests(): what comes before and behind is out of
 // line.
-async::Task<Session::Flow> Session::screen() {
+async::Task<Flow> Session::screen() {
   const Met met = co_await meet();
   if (met == Met::turned_away) co_return Flow::close;
   if (met == Met::tested && screened_->tests.early_due() && co_await early_tests() == Flow::close)
@@ -50,13 +50,13 @@ async::Task<Session::Flow> Session::screen() {
   co_return co_await behind_tests(met);
 }
 
-async::Task<Session::Flow> Session::behind_tests(Met met) {
+async::Task<Flow> Session::behind_tests(Met met) {
   Screened& sc = *screened_;
   if (met == Met::not_by_ip) co_return Flow::go_on;
   if (met == Met::passes) co_return co_await let_through();
   if (sc.vetoed && !sc.doomed()) sc.doom = "450 4.3.2 Service currently unavailable";
   if (sc.doomed()) {
-    reply("220 " + settings().smtpd_banner);
+    talk_.reply("220 " + talk_.settings().smtpd_banner);
     co_await refuse_all();
     co_return Flow::close;
   }
@@ -65,20 +65,21 @@ async::Task<Session::Flow> Session::behind_tests(Met met) {
 }
 
 async::Task<Session::Met> Session::meet() {
-  Screener& screener = *server_.screener;
+  Screener& screener = *talk_.server.screener;
   const Screening& rules = screener.screening();
-  const auto& s = settings();
-  const std::string key = triage::key_of(client_.peer.address);
+  const auto& s = talk_.settings();
+  const std::string key = triage::key_of(talk_.client.peer.address);
   if (key.empty()) co_return Met::not_by_ip;
-  const auto own = own_end();
-  screened_ =
-      std::make_unique<Screened>(Screened{.screener = screener,
-                                          .key = key,
-                                          .shown = fmt::format("[{}]:{}", client_.peer.address, client_.peer.port),
-                                          .began = server_.loop.now(),
-                                          .tests = {rules.rules, screener.cache().find(key), wall_now()},
-                                          .seat = {screener, key},
-                                          .place = {}});
+  const auto own = talk_.own_end();
+  screened_ = std::make_unique<Screened>(
+      Screened{.screener = screener,
+               .key = key,
+               .shown = fmt::format("[{}]:{}", talk_.client.peer.address, talk_.client.peer.port),
+               .began = talk_.server.loop.now(),
+               .tests = {rules.rules, screener.cache().find(key), wall_now()},
+               .seat = {screener, key},
+               .place = {}});
+  talk_.under_test = true;
   Screened& sc = *screened_;
   log::info_as(kName, "CONNECT from {} to [{}]:{}", sc.shown, own ? own->host : "unknown", own ? own->port : 0);
 
@@ -93,8 +94,8 @@ async::Task<Session::Met> Session::meet() {
     (void)co_await turn_away("421 4.3.2 All server ports are busy");
     co_return Met::turned_away;
   }
-  const auto access =
-      co_await server_.intake.tables.ask([&] { return rules.access(client_.peer.address, policy_->mynetworks); });
+  const auto access = co_await talk_.server.intake.tables.ask(
+      [&] { return rules.access(talk_.client.peer.address, talk_.policy().mynetworks); });
   for (const auto& warning : access.warnings) log::warning("{}", warning);
   if (access.outcome == ScreenAccess::permit) {
     log::info_as(kName, "{} {}", rules.words.permitted, sc.shown);
@@ -128,7 +129,8 @@ async::Task<Session::Met> Session::meet() {
   const std::string here = own && !own->is_unix() ? triage::key_of(own->host) : std::string();
   Result<bool> passes_here = true;
   if (!here.empty())
-    passes_here = co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
+    passes_here =
+        co_await talk_.server.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
   if (!passes_here) log::warning("postscreen_allowlist_interfaces: {}", passes_here.error().message());
   if (passes_here == false) {
     log::info_as(kName, "{} {}", rules.words.vetoed, sc.shown);
@@ -143,37 +145,38 @@ async::Task<Session::Met> Session::meet() {
   co_return Met::tested;
 }
 
-async::Task<Session::Flow> Session::let_through() {
+async::Task<Flow> Session::let_through() {
   Screened& sc = *screened_;
   sc.seat.leave();
-  auto place = co_await sc.screener.enter(until());
+  auto place = co_await sc.screener.enter(talk_.until());
   if (!place) {
-    reply("421 4.3.2 All server ports are busy");
+    talk_.reply("421 4.3.2 All server ports are busy");
     co_return Flow::close;
   }
   sc.place = *std::move(place);
   sc.let_through = true;
-  take_place();
-  sc.began = server_.loop.now();
+  talk_.under_test = false;
+  talk_.take_place();
+  sc.began = talk_.server.loop.now();
   co_return Flow::go_on;
 }
 
 async::Task<bool> Session::tease() {
-  reply("220-" + settings().postscreen_greet_banner);
-  co_return (co_await stream_.flush(until())).has_value();
+  talk_.reply("220-" + talk_.settings().postscreen_greet_banner);
+  co_return (co_await talk_.stream.flush(talk_.until())).has_value();
 }
 
-async::Task<Session::Flow> Session::talked_early() {
+async::Task<Flow> Session::talked_early() {
   Screened& sc = *screened_;
-  const Early early = look_for_input(stream_.fd());
-  log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes, short_time(server_.loop.now() - sc.began),
+  const Early early = look_for_input(talk_.stream.fd());
+  log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes, short_time(talk_.server.loop.now() - sc.began),
                sc.shown, early.text);
   co_return co_await act(Test::pregreet, kProtocolError);
 }
 
-async::Task<Session::Flow> Session::early_tests() {
+async::Task<Flow> Session::early_tests() {
   Screened& sc = *screened_;
-  const auto& s = settings();
+  const auto& s = talk_.settings();
   if (sc.tests.due(Test::pregreet) && !s.postscreen_greet_banner.empty() && !co_await tease())
     co_return hung_up("tests before SMTP handshake");
   const SteadyTime end = sc.began + s.postscreen_greet_wait;
@@ -181,27 +184,27 @@ async::Task<Session::Flow> Session::early_tests() {
   const Screener::Waiting waits(sc.screener, told);
   std::unique_ptr<ListVote> vote;
   if (sc.tests.due(Test::dnsbl))
-    vote = std::make_unique<ListVote>(server_.loop, server_.lists, sc.rules(), client_.peer.address,
+    vote = std::make_unique<ListVote>(talk_.server.loop, talk_.server.lists, sc.rules(), talk_.client.peer.address,
                                       async::Until{.deadline = std::min(end, sc.began + s.postscreen_dnsbl_timeout)},
                                       told);
-  async::Readiness readiness(server_.loop, stream_.fd());
+  async::Readiness readiness(talk_.server.loop, talk_.stream.fd());
   bool listens = true;  // the client may hang up, or talk too early
   for (;;) {
-    if (server_.stopping()) co_return closes();
+    if (talk_.server.stopping()) co_return closes();
     if (listens) {
-      const ssize_t bytes = early_bytes(stream_.fd());
+      const ssize_t bytes = early_bytes(talk_.stream.fd());
       if (bytes == 0) co_return hung_up("tests before SMTP handshake");
       listens = bytes < 0;
       if (!listens && sc.tests.due(Test::pregreet) && co_await talked_early() == Flow::close) co_return Flow::close;
     }
     if (vote && vote->complete() && sc.tests.due(Test::dnsbl) && co_await judge_lists(*vote) == Flow::close)
       co_return Flow::close;
-    if (!sc.tests.early_due() || server_.loop.now() >= end) break;
+    if (!sc.tests.early_due() || talk_.server.loop.now() >= end) break;
     const async::Until wait{.deadline = end, .cancel = &told};
     if (listens)
       (void)co_await readiness.readable(wait);
     else
-      (void)co_await server_.loop.sleep(end - server_.loop.now(), wait);
+      (void)co_await talk_.server.loop.sleep(end - talk_.server.loop.now(), wait);
     told.reset();
   }
   sc.tests.pass(Test::pregreet, wall_now());
@@ -209,12 +212,12 @@ async::Task<Session::Flow> Session::early_tests() {
   co_return Flow::go_on;
 }
 
-Session::Flow Session::closes() {
-  reply(fmt::format("421 4.3.2 {} Service closing transmission channel", settings().myhostname));
+Flow Session::closes() {
+  talk_.reply(fmt::format("421 4.3.2 {} Service closing transmission channel", talk_.settings().myhostname));
   return Flow::close;
 }
 
-async::Task<Session::Flow> Session::judge_lists(const ListVote& vote) {
+async::Task<Flow> Session::judge_lists(const ListVote& vote) {
   Screened& sc = *screened_;
   const ListVote::Result result = vote.result();
   const bool fails = result.score >= sc.rules().rules.threshold;
@@ -226,15 +229,15 @@ async::Task<Session::Flow> Session::judge_lists(const ListVote& vote) {
   std::string name = result.blamed;
   if (!sc.rules().dnsbl_reply.empty()) {
     const map::Value shown =
-        co_await server_.intake.tables.ask([&] { return sc.rules().dnsbl_reply.lookup(result.blamed); });
+        co_await talk_.server.intake.tables.ask([&] { return sc.rules().dnsbl_reply.lookup(result.blamed); });
     if (!shown) log::warning("postscreen_dnsbl_reply_map: {}", shown.error().message());
     if (shown && *shown) name = **shown;
   }
-  co_return co_await act(
-      Test::dnsbl, fmt::format("5.7.1 Service unavailable; client [{}] blocked using {}", client_.peer.address, name));
+  co_return co_await act(Test::dnsbl, fmt::format("5.7.1 Service unavailable; client [{}] blocked using {}",
+                                                  talk_.client.peer.address, name));
 }
 
-async::Task<Session::Flow> Session::act(Test test, std::string_view text, std::string_view dropped_with) {
+async::Task<Flow> Session::act(Test test, std::string_view text, std::string_view dropped_with) {
   Screened& sc = *screened_;
   const std::string words(text);
   switch (sc.tests.fail(test, wall_now())) {
@@ -249,30 +252,30 @@ async::Task<Session::Flow> Session::act(Test test, std::string_view text, std::s
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::turn_away(std::string text) {
+async::Task<Flow> Session::turn_away(std::string text) {
   ++screened_->screener.counts.refused;
   screened_->concluded = true;
   const std::string footer = co_await screen_footer(text);
   // To close a socket with unread input resets the connection, and the client might lose the reply.
-  (void)stream_.poll_input();
-  reply(text, footer, screened_->rules().expansion_filter);
+  (void)talk_.stream.poll_input();
+  talk_.reply(text, footer, screened_->rules().expansion_filter);
   co_return Flow::close;
 }
 
 async::Task<std::string> Session::screen_footer(std::string text) {
   const map::MapList& maps = screened_->rules().reject_footer_maps;
   // The setting is read as it is written, so that its default stands for the other one by its name.
-  const auto& s = settings();
+  const auto& s = talk_.settings();
   const std::string& usual =
       s.postscreen_reject_footer == "$smtpd_reject_footer" ? s.smtpd_reject_footer : s.postscreen_reject_footer;
   if (maps.empty()) co_return usual;
-  const map::Value found = co_await server_.intake.tables.ask([&] { return maps.lookup(text); });
+  const map::Value found = co_await talk_.server.intake.tables.ask([&] { return maps.lookup(text); });
   if (!found) log::warning("postscreen_reject_footer_maps: {}", found.error().message());
   co_return found && *found ? **found : usual;
 }
 
-Session::Flow Session::hung_up(std::string_view where) {
-  log::info_as(kName, "HANGUP after {} from {} in {}", short_time(server_.loop.now() - screened_->began),
+Flow Session::hung_up(std::string_view where) {
+  log::info_as(kName, "HANGUP after {} from {} in {}", short_time(talk_.server.loop.now() - screened_->began),
                screened_->shown, where);
   return Flow::close;
 }
@@ -295,17 +298,17 @@ void Session::end_screening() {
 }
 
 bool Session::watches(Test test) const {
-  return screened_ && !client_.login && !screened_->doomed() && screened_->tests.due(test);
+  return screened_ && !talk_.client.login && !screened_->doomed() && screened_->tests.due(test);
 }
 
 void Session::behaved_well() {
-  if (!screened_ || screened_->concluded || client_.login) return;
+  if (!screened_ || screened_->concluded || talk_.client.login) return;
   for (const Test test : triage::kAllTests)
     if (!triage::is_early(test)) screened_->tests.pass(test, wall_now());
   conclude();
 }
 
-async::Task<Session::Flow> Session::misbehaved(Test test, std::string_view about, std::string_view text) {
+async::Task<Flow> Session::misbehaved(Test test, std::string_view about, std::string_view text) {
   Screened& sc = *screened_;
   std::string_view word = "BARE NEWLINE", dropped_with;
   if (test == Test::pipelining) word = "COMMAND PIPELINING";
