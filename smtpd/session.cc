@@ -6,14 +6,12 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
 #include "lib/metrics/metrics.h"
-#include "smtpd/attributes.h"
 #include "smtpd/lists_ahead.h"
-#include "smtpd/reply_footer.h"
+#include "smtpd/refused_session.h"
 
 namespace pen::smtpd {
 namespace {
@@ -73,12 +71,17 @@ async::Task<void> Session::run() {
   const bool known = !proxied || co_await ask_proxy();
   talk_.watchers.connected();
   if (!screened) talk_.take_place();
-  if (known && screened && co_await screen() == Flow::close) {
-    co_await talk_.say_goodbye();
-  } else {
-    co_await welcome(known);
+  if (known && screened) screened_ = Screened::begin(talk_);
+  bool serves = !screened_ || co_await screened_->test() == Flow::go_on;
+  if (serves && doomed()) {
+    co_await RefusedSession::serve(talk_, *screened_);
+    serves = false;
   }
-  end_screening();
+  if (serves)
+    co_await welcome(known);
+  else
+    co_await talk_.say_goodbye();
+  if (screened_) screened_->end();
 }
 
 async::Task<void> Session::welcome(bool known) {
@@ -269,7 +272,7 @@ async::Task<void> Session::commands() {
     }
     if (co_await command(*line) == Flow::close || talk_.hangs_up) co_return;
     if (doomed()) {
-      co_await refuse_all();
+      co_await RefusedSession::serve(talk_, *screened_);
       co_return;
     }
     talk_.waiting_since = talk_.server.loop.now();

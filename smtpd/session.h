@@ -22,7 +22,6 @@
 #include "lib/metrics/metrics.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/conversation.h"
-#include "smtpd/list_vote.h"
 #include "smtpd/screened.h"
 #include "smtpd/server.h"
 #include "smtpd/transaction.h"
@@ -70,8 +69,6 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
   /// There is input after a command that does not allow it.
   bool out_of_turn(mail::Verb verb) const;
-  /// A field of a header: the client sends HTTP, or content after a refused DATA.
-  static bool looks_like_field(std::string_view word);
   bool improper_pipelining(mail::Verb verb, std::string_view name);
   void count(mail::Verb verb, bool ok);
   void log_disconnect();
@@ -149,48 +146,12 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> end_of_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);
 
-  // session_screen.cc
-  WallTime wall_now() const;
-  /// Tests the client, at a port of postscreen. close: it has its reply.
-  [[gnu::noinline]] async::Task<Flow> screen();
-  enum class Met : std::uint8_t { not_by_ip, turned_away, passes, tested };
-  /// What comes before the tests.
-  [[gnu::noinline]] async::Task<Met> meet();
-  /// What comes behind them.
-  [[gnu::noinline]] async::Task<Flow> behind_tests(Met met);
-  [[gnu::noinline]] async::Task<Flow> early_tests();
-  /// The first half of the greeting. False: the client has gone.
-  [[gnu::noinline]] async::Task<bool> tease();
-  [[gnu::noinline]] async::Task<Flow> talked_early();
-  [[gnu::noinline]] Flow closes();
-  [[gnu::noinline]] async::Task<Flow> judge_lists(const ListVote& vote);
-  /// Does what the settings say about a failed test. text: of the reply, without its code.
-  [[gnu::noinline]] async::Task<Flow> act(triage::Test test, std::string_view text, std::string_view dropped_with = {});
-  /// The last reply of a session that was never served.
-  [[gnu::noinline]] async::Task<Flow> turn_away(std::string text);
-  /// Waits for a place among the sessions that are served.
-  [[gnu::noinline]] async::Task<Flow> let_through();
-  [[gnu::noinline]] async::Task<std::string> screen_footer(std::string reply);
-  [[gnu::noinline]] Flow hung_up(std::string_view where);
-  /// All tests have ended: their result is kept.
-  void conclude();
-  void end_screening();
-  /// Whether the session is watched for this.
-  bool watches(triage::Test test) const;
-  /// The client did what it came for, and failed no test.
-  void behaved_well();
-  /// It failed one. about: the last command; text: what it said.
-  [[gnu::noinline]] async::Task<Flow> misbehaved(triage::Test test, std::string_view about, std::string_view text);
-
-  // session_refused.cc
-  /// Serves a client and refuses all its recipients.
-  [[gnu::noinline]] async::Task<void> refuse_all();
-  [[gnu::noinline]] async::Task<Flow> refuse_command(std::string_view text);
-  [[gnu::noinline]] async::Task<void> refused_hello(const mail::CommandLine& line);
-  void refused_mail(const mail::CommandLine& line);
-  [[gnu::noinline]] async::Task<void> refused_rcpt(const mail::CommandLine& line);
-  /// Turns what is under way into a refused session.
-  void doom_transaction();
+  // session_verbs.cc
+  /// Whether the session is watched for this test.
+  bool watches(triage::Test test) const { return screened_ && screened_->watches(test); }
+  /// The client failed the test with this command. A value: the command has its reply.
+  [[gnu::noinline]] async::Task<std::optional<Flow>> misbehaved(triage::Test test, std::string_view about,
+                                                                std::string_view text, std::string_view command);
   bool doomed() const { return screened_ && screened_->doomed(); }
 
   const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : talk_.policy().discarded; }

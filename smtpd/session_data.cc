@@ -108,7 +108,7 @@ async::Task<Flow> Session::end_of_content() {
     metrics::smtpd_messages.add();
     metrics::smtpd_received_bytes.add(bytes);
     if (talk_.client.login) metrics::smtpd_messages_authenticated.add();
-    behaved_well();
+    if (screened_) screened_->behaved_well();
     talk_.errors = junk_ = 0;
     talk_.watchers.forget_errors();
   }

@@ -9,17 +9,13 @@
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
 #include "smtpd/lists_ahead.h"
+#include "smtpd/other_protocol.h"
+#include "smtpd/refused_session.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
 
 using mail::Verb;
-
-bool Session::looks_like_field(std::string_view word) {
-  const auto colon = word.find(':');
-  return colon != 0 && colon != std::string_view::npos &&
-         std::ranges::all_of(word.substr(0, colon), [](char c) { return c > 32 && c < 127; });
-}
 
 struct Session::VerbRow {
   Verb verb;
@@ -79,17 +75,21 @@ bool Session::improper_pipelining(Verb verb, std::string_view name) {
   return true;
 }
 
+async::Task<std::optional<Flow>> Session::misbehaved(triage::Test test, std::string_view about, std::string_view text,
+                                                     std::string_view command) {
+  if (co_await screened_->misbehaved(test, about, text) == Flow::close) co_return Flow::close;
+  if (!doomed()) co_return std::nullopt;
+  screened_->doom_transaction();
+  co_return co_await RefusedSession(talk_, *screened_).command(command);
+}
+
 async::Task<Flow> Session::command(std::string_view raw) {
   std::string_view text = raw.substr(0, raw.size() - 1);
   const bool bare = !text.ends_with('\r');
   if (!bare) text.remove_suffix(1);
   talk_.watchers.heard(text);
   if (bare && watches(triage::Test::bare_newline)) {
-    if (co_await misbehaved(triage::Test::bare_newline, text, {}) == Flow::close) co_return Flow::close;
-    if (doomed()) {
-      doom_transaction();
-      co_return co_await refuse_command(text);
-    }
+    if (const auto ended = co_await misbehaved(triage::Test::bare_newline, text, {}, text)) co_return *ended;
   }
   if (bare && forbid_bare_newline_) co_return talk_.bare_newline();
   if (talk_.policy().command_filter.empty()) co_return co_await obey(text);
@@ -124,12 +124,9 @@ async::Task<Flow> Session::obey(std::string_view text) {
   const VerbRow& row = row_of(verb);
 
   if (verb == Verb::unknown && watches(triage::Test::non_smtp) &&
-      (looks_like_field(line.word) || screened_->rules().forbidden_commands.matches(line.word).value_or(false))) {
-    if (co_await misbehaved(triage::Test::non_smtp, talk_.last_command, text) == Flow::close) co_return Flow::close;
-    if (doomed()) {
-      doom_transaction();
-      co_return co_await refuse_command(text);
-    }
+      other_protocol(line.word, screened_->rules().forbidden_commands)) {
+    if (const auto ended = co_await misbehaved(triage::Test::non_smtp, talk_.last_command, text, text))
+      co_return *ended;
   }
   // A table that cannot be read makes no difference to any command.
   if (!talk_.policy().noop_commands.empty() && talk_.policy().noop_commands.matches(line.word).value_or(false)) {
@@ -139,8 +136,7 @@ async::Task<Flow> Session::obey(std::string_view text) {
     talk_.reply("250 2.0.0 Ok");
     co_return Flow::go_on;
   }
-  if (verb == Verb::unknown &&
-      (looks_like_field(line.word) || talk_.policy().forbidden_commands.matches(line.word).value_or(false))) {
+  if (verb == Verb::unknown && other_protocol(line.word, talk_.policy().forbidden_commands)) {
     log::warning("non-SMTP command from {}: {}", talk_.client.peer.shown(), printable(text, 100));
     count(verb, false);
     talk_.last_command = "UNKNOWN";
@@ -150,12 +146,8 @@ async::Task<Flow> Session::obey(std::string_view text) {
   }
   if (verb != Verb::bdat && watches(triage::Test::pipelining) && out_of_turn(verb)) {
     const std::string rest(talk_.stream.buffered().substr(0, 100));
-    if (co_await misbehaved(triage::Test::pipelining, mail::verb_name(verb), rest) == Flow::close)
-      co_return Flow::close;
-    if (doomed()) {
-      doom_transaction();
-      co_return co_await refuse_command(text);
-    }
+    if (const auto ended = co_await misbehaved(triage::Test::pipelining, mail::verb_name(verb), rest, text))
+      co_return *ended;
   }
   if (!access_denied_.empty() && verb != Verb::quit) {
     count(verb, false);
@@ -309,7 +301,7 @@ async::Task<Flow> Session::help(const mail::CommandLine&) {
 }
 
 async::Task<Flow> Session::quit(const mail::CommandLine&) {
-  if (screened_ && screened_->saw_mail) behaved_well();
+  if (screened_ && screened_->saw_mail) screened_->behaved_well();
   talk_.reply("221 2.0.0 Bye");
   co_return Flow::close;
 }
