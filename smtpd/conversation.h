@@ -22,6 +22,7 @@
 #include "smtpd/filters.h"
 #include "smtpd/response.h"
 #include "smtpd/server.h"
+#include "smtpd/standing.h"
 #include "smtpd/stress.h"
 #include "smtpd/transaction.h"
 #include "smtpd/watchers.h"
@@ -74,6 +75,8 @@ class Conversation {
   void renew_policy() { policy_ = &current(); }
   /// Those of the moment: they change when stress begins or ends.
   const config::Settings& settings() const { return current().settings; }
+  /// EHLO keywords that the client is not offered.
+  const DiscardedKeywords& discarded() const { return standing.discarded ? *standing.discarded : policy_->discarded; }
   /// Each line is logged from now on, if debug_peer_list has the client.
   async::Task<void> look_whether_to_log() { return watchers.look_whether_to_log(*policies_); }
 
@@ -98,6 +101,7 @@ class Conversation {
   Server& server;
   async::Stream stream;
   ClientFacts client;
+  Standing standing;                         // of the client
   Watchers watchers;                         // of the client
   std::unique_ptr<SessionFilters> filters;   // nullptr: none for this client
   std::unique_ptr<Transaction> transaction;  // nullptr: none is under way

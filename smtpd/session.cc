@@ -145,44 +145,8 @@ async::Task<bool> Session::too_many_connections() {
 }
 
 async::Task<void> Session::learn_standing() {
-  struct Found {
-    Result<bool> trusted = false;
-    Standing standing;
-    bool bare_newline = false;
-    map::Value discarded;
-  };
-  Found found = co_await talk_.server.intake.tables.ask([this] {
-    const auto is_in = [this](const map::MatchList& list, bool when_unknown = false) {
-      return list.matches_host(talk_.client.peer.name, talk_.client.peer.address).value_or(when_unknown);
-    };
-    Found out;
-    if (talk_.client.peer.address != kUnknownAddress) {
-      out.trusted = talk_.policy().mynetworks.matches_address(talk_.client.peer.address);
-      out.standing.local =
-          talk_.policy().local_rewrite_addresses.matches_address(talk_.client.peer.address).value_or(false);
-    }
-    out.standing.may_xclient = is_in(talk_.policy().xclient_hosts);
-    out.standing.may_xforward = is_in(talk_.policy().xforward_hosts);
-    out.standing.may_verp = is_in(talk_.policy().verp_clients);
-    out.standing.unlimited = is_in(talk_.policy().event_limit_exceptions);
-    out.standing.no_auth = is_in(talk_.policy().auth.exceptions, true);
-    out.bare_newline = is_in(talk_.policy().bare_newline_exclusions);
-    if (!talk_.policy().discarded_by_client.empty())
-      out.discarded = talk_.policy().discarded_by_client.lookup(talk_.client.peer.address);
-    return out;
-  });
-  if (!found.trusted) log::warning("mynetworks: {}", found.trusted.error().message());
-  limits_.exempt(found.standing.may_xclient || found.standing.unlimited);
-  talk_.client.peer.trusted = found.trusted ? std::optional(*found.trusted) : std::nullopt;
-  standing_ = found.standing;
-  const auto bare_newline = talk_.settings().smtpd_forbid_bare_newline;
-  any_end_of_data_ = bare_newline == config::BareNewline::no || found.bare_newline;
-  forbid_bare_newline_ = bare_newline == config::BareNewline::reject && !any_end_of_data_;
-  own_discarded_.reset();
-  if (!found.discarded)
-    log::warning("smtpd_discard_ehlo_keyword_address_maps: {}", found.discarded.error().message());
-  else if (*found.discarded)
-    own_discarded_ = std::make_unique<DiscardedKeywords>(talk_.policy().discard(split_list(**found.discarded)));
+  talk_.standing = co_await Standing::look_up(talk_.server, talk_.policy(), talk_.settings(), talk_.client.peer);
+  limits_.exempt(talk_.standing.may_xclient || talk_.standing.unlimited);
   if (talk_.policy().named_lists && asked_ahead(talk_.client)) {
     if (talk_.client.peer.name_state == NameState::ok)
       ask_ahead_about_name(talk_.server.lists, talk_.policy().named_lists->client_name, talk_.client.peer.name);

@@ -91,8 +91,6 @@ class Session {
   async::Task<Flow> bdat(const mail::CommandLine& line);
   async::Task<Flow> xforward(const mail::CommandLine& line);
   async::Task<Flow> xclient(const mail::CommandLine& line);
-  /// The reply to EHLO, without discarded keywords. mechanisms: what auth_keyword() returned.
-  std::string ehlo_reply(std::string_view mechanisms) const;
 
   // session_tls.cc
   /// Whether relay_clientcerts has the fingerprint of the client's certificate or of its key.
@@ -121,9 +119,6 @@ class Session {
   // session_mail.cc
   async::Task<Flow> rcpt_batch(Transaction::RcptJob& first);
   async::Task<void> answer_rcpt(Transaction::RcptJob& job);
-  /// What EHLO has offered, as MAIL and RCPT may use it.
-  mail::OddDomains odd_domains() const;
-  mail::CommandOptions offered_parameters() const;
   /// Why a MAIL command that can be read is refused before any list is asked.
   std::optional<Response> mail_refused(const mail::MailCommand& mail);
   /// What checks the origin of a message; nullptr: nothing does. Errors: of the table of clients that are exempt.
@@ -140,8 +135,6 @@ class Session {
   std::string attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const;
 
   // session_data.cc
-  /// Whether `size` is above message_size_limit.
-  bool beyond_limit(std::uint64_t size) const;
   async::Task<Flow> skip_chunk(mail::BdatCommand chunk, Response response);
   [[gnu::noinline]] async::Task<Flow> end_of_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);
@@ -154,32 +147,16 @@ class Session {
                                                                 std::string_view text, std::string_view command);
   bool doomed() const { return screened_ && screened_->doomed(); }
 
-  const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : talk_.policy().discarded; }
-
   Conversation talk_;
-  ClientLimits limits_;  // of its client
-  /// The lists that the client is in, mynetworks apart (Peer::trusted). A list that cannot be read gives the
-  /// safe answer.
-  struct Standing {
-    bool may_xclient = false;   // smtpd_authorized_xclient_hosts
-    bool may_xforward = false;  // smtpd_authorized_xforward_hosts
-    bool may_verp = false;      // smtpd_authorized_verp_clients
-    bool unlimited = false;     // smtpd_client_event_limit_exceptions
-    bool no_auth = true;        // smtpd_sasl_exceptions_networks
-    bool local = false;         // local_header_rewrite_clients, its addresses and tables
-  };
-  Standing standing_;
-  std::string access_denied_;                         // the refusal at connect (smtpd_delay_reject = no)
-  std::unique_ptr<Peer> first_peer_;                  // the host that connected; set when XCLIENT has replaced it
-  std::unique_ptr<Screened> screened_;                // nullptr: this port is not screened
-  std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
+  ClientLimits limits_;                 // of its client
+  std::string access_denied_;           // the refusal at connect (smtpd_delay_reject = no)
+  std::unique_ptr<Peer> first_peer_;    // the host that connected; set when XCLIENT has replaced it
+  std::unique_ptr<Screened> screened_;  // nullptr: this port is not screened
   struct Counts {
     std::array<std::uint32_t, mail::kVerbs> tried{}, succeeded{};
   };
   std::unique_ptr<Counts> counts_;  // nullptr: it has given no command
   std::uint32_t junk_ = 0;
-  bool forbid_bare_newline_ = true;
-  bool any_end_of_data_ = false;  // LF.LF ends a message of this client
 };
 
 }  // namespace pen::smtpd

@@ -22,7 +22,7 @@ async::Task<std::string> Session::auth_keyword() {
   const AuthPolicy& auth = talk_.policy().auth;
   // Where every command but STARTTLS is refused in clear text, nobody may be led to send a password in it.
   const bool wants_tls = talk_.settings().smtpd_tls_auth_only || talk_.policy().tls.level == TlsLevel::encrypt;
-  if (!auth.enabled || !talk_.server.authenticator || (wants_tls && !talk_.client.secured()) || standing_.no_auth)
+  if (!auth.enabled || !talk_.server.authenticator || (wants_tls && !talk_.client.secured()) || talk_.standing.no_auth)
     co_return std::string();
   async::Until wait = talk_.until();
   wait.deadline = std::min(wait.deadline, talk_.server.loop.now() + kSettle);
@@ -35,7 +35,7 @@ async::Task<Flow> Session::auth(const mail::CommandLine& line) {
   const auto& s = talk_.settings();
   if (s.smtpd_helo_required && talk_.client.helo.empty())
     co_return co_await talk_.refuse("503 5.5.1 Error: send HELO/EHLO first");
-  if (!talk_.policy().auth.enabled || !talk_.server.authenticator || (discarded().bits & keyword::kAuth) != 0)
+  if (!talk_.policy().auth.enabled || !talk_.server.authenticator || (talk_.discarded().bits & keyword::kAuth) != 0)
     co_return co_await talk_.refuse("503 5.5.1 Error: authentication not enabled");
   if (talk_.transaction) co_return co_await talk_.refuse("503 5.5.1 Error: MAIL transaction in progress");
   if (s.smtpd_tls_auth_only && !talk_.client.secured())
@@ -85,7 +85,7 @@ async::Task<std::expected<std::string, Flow>> Session::read_response(std::string
   const bool bare = !line->ends_with('\r');
   if (!bare) line->remove_suffix(1);
   talk_.watchers.heard_response();
-  if (bare && forbid_bare_newline_) co_return std::unexpected(talk_.bare_newline());
+  if (bare && talk_.standing.forbid_bare_newline) co_return std::unexpected(talk_.bare_newline());
   if (*line == "*") {
     log::warning("{}: SASL {} authentication aborted", talk_.client.peer.shown(), mechanism);
     co_return std::unexpected(co_await talk_.refuse("501 5.7.0 Authentication aborted"));

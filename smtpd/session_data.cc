@@ -5,20 +5,16 @@
 
 #include "lib/base/log.h"
 #include "smtpd/content_clock.h"
+#include "smtpd/extensions.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
-
-bool Session::beyond_limit(std::uint64_t size) const {
-  const auto limit = static_cast<std::uint64_t>(talk_.settings().message_size_limit);
-  return limit > 0 && size > limit;
-}
 
 bool Session::refuse_bare_newline(std::uint64_t bare_lf) {
   if (bare_lf == 0) return false;
   if (talk_.settings().smtpd_forbid_bare_newline == config::BareNewline::note)
     log::info("bare <LF> received after {} from {}", talk_.last_command, talk_.client.peer.shown());
-  return forbid_bare_newline_;
+  return talk_.standing.forbid_bare_newline;
 }
 
 async::Task<Flow> Session::data(const mail::CommandLine& line) {
@@ -27,7 +23,7 @@ async::Task<Flow> Session::data(const mail::CommandLine& line) {
   if (talk_.transaction->in_chunks()) co_return co_await talk_.refuse("503 5.5.1 Error: DATA after BDAT");
   if (auto no = co_await talk_.transaction->start_content("DATA", 0)) co_return co_await talk_.answer(*std::move(no));
   talk_.reply("354 End data with <CR><LF>.<CR><LF>");
-  const auto all = co_await talk_.transaction->receive_data(talk_.stream, any_end_of_data_);
+  const auto all = co_await talk_.transaction->receive_data(talk_.stream, talk_.standing.any_end_of_data);
   talk_.watchers.content(talk_.transaction->queue_id(), talk_.transaction->received());
   if (!all) {
     talk_.last_command = fmt::format("DATA ({} bytes)", talk_.transaction->received());
@@ -42,7 +38,7 @@ async::Task<Flow> Session::data(const mail::CommandLine& line) {
 }
 
 async::Task<Flow> Session::bdat(const mail::CommandLine& line) {
-  if (!talk_.client.esmtp || (discarded().bits & keyword::kChunking) != 0)
+  if (!talk_.client.esmtp || (talk_.discarded().bits & keyword::kChunking) != 0)
     co_return co_await talk_.refuse("502 5.5.1 Error: command not implemented");
   const auto parsed = mail::parse_bdat(line.args);
   if (!parsed) {
@@ -76,7 +72,7 @@ async::Task<Flow> Session::bdat(const mail::CommandLine& line) {
 }
 
 async::Task<Flow> Session::skip_chunk(mail::BdatCommand chunk, Response response) {
-  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(chunk.size / 2)) {
+  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(talk_.settings(), chunk.size / 2)) {
     // Nobody has to read a huge chunk in vain. A chunk that is only a little too large is read and dropped: a client
     // that is cut off while it sends does not see the reply.
     co_await talk_.refuse(response.text, response.error);

@@ -27,7 +27,7 @@ std::string Session::attributes_refused(const mail::CommandLine& line, std::stri
 }
 
 async::Task<Flow> Session::xforward(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(line, "XFORWARD", standing_.may_xforward); !no.empty())
+  if (const auto no = attributes_refused(line, "XFORWARD", talk_.standing.may_xforward); !no.empty())
     co_return co_await talk_.refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
@@ -66,7 +66,7 @@ async::Task<Flow> Session::xforward(const mail::CommandLine& line) {
 }
 
 async::Task<Flow> Session::xclient(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(line, "XCLIENT", standing_.may_xclient); !no.empty())
+  if (const auto no = attributes_refused(line, "XCLIENT", talk_.standing.may_xclient); !no.empty())
     co_return co_await talk_.refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {

@@ -10,6 +10,7 @@
 #include "lib/mail/command_refusal.h"
 #include "lib/mail/verp.h"
 #include "smtpd/authentication.h"
+#include "smtpd/extensions.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
 
@@ -27,34 +28,6 @@ bool Session::proxy_loop() const {
   if (loop)
     log::warning("mail loop: smtpd_proxy_filter of service {} leads back to that service", talk_.server.service);
   return loop;
-}
-
-mail::OddDomains Session::odd_domains() const {
-  return {.null = talk_.settings().resolve_null_domain, .numeric = talk_.policy().resolve->options().numeric_domains()};
-}
-
-mail::CommandOptions Session::offered_parameters() const {
-  const unsigned withheld = talk_.client.esmtp ? discarded().bits : ~0u;
-  const auto offered = [&](unsigned bit) { return (withheld & bit) == 0; };
-  // Without its keyword a client does not know of a parameter; these two are still understood, as Postfix does.
-  return {.size = talk_.client.esmtp,
-          .eight_bit_mime = talk_.client.esmtp,
-          .dsn = offered(keyword::kDsn),
-          .smtputf8 = offered(keyword::kSmtpUtf8),
-          .auth = talk_.policy().auth.enabled && offered(keyword::kAuth),
-          .requiretls = offered(keyword::kRequireTls),
-          .strict_paths = talk_.settings().strict_rfc821_envelopes,
-          .odd_domains = odd_domains(),
-          .utf8_unasked = !talk_.settings().strict_smtputf8,
-          .verp = standing_.may_verp && offered(keyword::kVerp)
-                      ? std::string_view(talk_.settings().default_verp_delimiters)
-                      : std::string_view(),
-          .mt_priority = talk_.policy().priorities && talk_.policy().priorities->takes_parameter() &&
-                         offered(keyword::kMtPriority),
-          .future_release = offered(keyword::kFutureRelease)
-                                ? std::chrono::ceil<seconds>(talk_.settings().future_release_limit)
-                                : seconds(0),
-          .now = talk_.server.loop.clock().wall_now()};
 }
 
 async::Task<Result<bool>> Session::may_say_priority() {
@@ -77,7 +50,7 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
     return Response::refused(fmt::format("553 5.7.1 <{}>: Sender address rejected: not for the token of {}",
                                          printable(mail.sender, 200), talk_.client.login->username),
                              mail::ErrorClass::policy);
-  if (mail.size && beyond_limit(*mail.size))
+  if (mail.size && beyond_limit(talk_.settings(), *mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
         .because(metrics::Reason::content);
   const auto largest = static_cast<std::uint64_t>(talk_.settings().message_size_limit);
@@ -107,7 +80,7 @@ async::Task<bool> Session::completes_header() {
   const Policy& p = talk_.policy();
   co_return (p.local_rewrite_interfaces && talk_.client.peer.own_address) ||
       (p.local_rewrite_mynetworks && talk_.client.peer.trusted.value_or(false)) ||
-      (p.local_rewrite_logins && talk_.client.login) || standing_.local ||
+      (p.local_rewrite_logins && talk_.client.login) || talk_.standing.local ||
       (p.local_rewrite_all_clientcerts && talk_.client.tls && talk_.client.tls->trusted) ||
       (p.local_rewrite_clientcerts && co_await known_certificate());
 }
@@ -124,7 +97,7 @@ async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
     co_return co_await talk_.refuse("450 4.7.1 Error: too much mail from " + talk_.client.peer.address,
                                     mail::ErrorClass::policy);
   }
-  const mail::CommandOptions options = offered_parameters();
+  const mail::CommandOptions options = offered_parameters(talk_);
   auto mail = mail::parse_mail(line.args, options);
   if (!mail) co_return co_await talk_.refuse(mail::command_refusal(mail.error(), false));
   if (auto no = mail_refused(*mail)) co_return co_await talk_.answer(*std::move(no));
@@ -228,7 +201,7 @@ async::Task<Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
          talk_.stream.line_buffered()) {
     const auto line_end = talk_.stream.buffered().find('\n');
     if (line_end >= static_cast<std::size_t>(s.line_length_limit)) break;  // the main loop has the reply to that
-    if (forbid_bare_newline_ && talk_.stream.buffered()[line_end - 1] != '\r') break;
+    if (talk_.standing.forbid_bare_newline && talk_.stream.buffered()[line_end - 1] != '\r') break;
     auto next = co_await talk_.stream.read_line(static_cast<std::size_t>(s.line_length_limit), talk_.until());
     if (!next) co_return talk_.read_failed(next.error());
     talk_.watchers.heard(*next);

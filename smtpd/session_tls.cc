@@ -46,7 +46,7 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
 async::Task<Flow> Session::starttls(const mail::CommandLine& line) {
   if (!line.args.empty()) co_return co_await talk_.refuse("501 5.5.4 Syntax: STARTTLS");
   if (talk_.client.tls) co_return co_await talk_.refuse("503 5.5.1 Error: TLS already active");
-  if (talk_.policy().tls.level == TlsLevel::none || (discarded().bits & keyword::kStartTls) != 0)
+  if (talk_.policy().tls.level == TlsLevel::none || (talk_.discarded().bits & keyword::kStartTls) != 0)
     co_return co_await talk_.refuse("502 5.5.1 Error: command not implemented");
   if (co_await limits_.too_many_handshakes()) {
     talk_.reason = metrics::Reason::rate;

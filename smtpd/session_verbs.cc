@@ -7,7 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
-#include "lib/mail/client_attributes.h"
+#include "smtpd/extensions.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/other_protocol.h"
 #include "smtpd/refused_session.h"
@@ -91,7 +91,7 @@ async::Task<Flow> Session::command(std::string_view raw) {
   if (bare && watches(triage::Test::bare_newline)) {
     if (const auto ended = co_await misbehaved(triage::Test::bare_newline, text, {}, text)) co_return *ended;
   }
-  if (bare && forbid_bare_newline_) co_return talk_.bare_newline();
+  if (bare && talk_.standing.forbid_bare_newline) co_return talk_.bare_newline();
   if (talk_.policy().command_filter.empty()) co_return co_await obey(text);
   const Result<std::string> replaced = co_await filter_command(std::string(text));
   if (!replaced) co_return Flow::close;
@@ -207,53 +207,10 @@ async::Task<Flow> Session::hello(const mail::CommandLine& line) {
   if (talk_.filters)
     if (auto no = co_await talk_.filters->helo()) co_return co_await talk_.answer(*std::move(no));
   if (extended)
-    talk_.write_reply(ehlo_reply(co_await auth_keyword()));
+    talk_.write_reply(ehlo_reply(talk_, co_await auth_keyword()));
   else
     talk_.reply("250 " + s.myhostname);
   co_return Flow::go_on;
-}
-
-std::string Session::ehlo_reply(std::string_view mechanisms) const {
-  const auto& s = talk_.settings();
-  std::string text = "250-" + s.myhostname + "\r\n";
-  std::size_t last = 0;
-  const auto add = [&](unsigned bit, std::string_view word) {
-    if ((discarded().bits & bit) != 0) return;
-    last = text.size();
-    text.append("250-").append(word).append("\r\n");
-  };
-  add(keyword::kPipelining, "PIPELINING");
-  add(keyword::kSize, s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
-  if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
-  if (talk_.server.site_flush) add(keyword::kEtrn, "ETRN");
-  if (talk_.policy().tls.level != TlsLevel::none && !talk_.client.secured() && talk_.server.tls &&
-      talk_.server.tls->available())
-    add(keyword::kStartTls, "STARTTLS");
-  if (talk_.client.secured()) add(keyword::kRequireTls, "REQUIRETLS");
-  if (!mechanisms.empty()) {
-    add(keyword::kAuth, fmt::format("AUTH {}", mechanisms));
-    if (s.broken_sasl_auth_clients) add(keyword::kAuth, fmt::format("AUTH={}", mechanisms));
-  }
-  if (standing_.may_verp) add(keyword::kVerp, "XVERP");
-  if (standing_.may_xclient)
-    add(keyword::kXclient, "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
-  if (standing_.may_xforward) add(keyword::kXforward, fmt::format("XFORWARD {}", mail::xforward::kAll));
-  add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
-  add(keyword::kEightBitMime, "8BITMIME");
-  add(keyword::kDsn, "DSN");
-  add(keyword::kSmtpUtf8, "SMTPUTF8");
-  if (talk_.policy().priorities && talk_.policy().priorities->takes_parameter())
-    add(keyword::kMtPriority, "MT-PRIORITY");
-  if (s.future_release_limit > milliseconds(0)) {
-    const auto longest = std::chrono::ceil<seconds>(s.future_release_limit);
-    const auto latest = std::chrono::floor<seconds>(talk_.server.loop.clock().wall_now()) + longest;
-    add(keyword::kFutureRelease, fmt::format("FUTURERELEASE {} {}", longest.count(), mail::date_time(latest)));
-  }
-  add(keyword::kLimits, fmt::format("LIMITS RCPTMAX={}", s.smtpd_recipient_limit));
-  add(keyword::kChunking, "CHUNKING");
-  text[last + 3] = ' ';
-  if (!discarded().words.empty()) log::info("discarding EHLO keywords: {}", discarded().words);
-  return text;
 }
 
 async::Task<Flow> Session::rset(const mail::CommandLine& line) {
@@ -281,7 +238,7 @@ async::Task<Flow> Session::verify(const mail::CommandLine& line) {
   if (rest.empty())
     co_return co_await talk_.refuse(talk_.settings().smtputf8_enable ? "501 5.5.4 Syntax: VRFY address [SMTPUTF8]"
                                                                      : "501 5.5.4 Syntax: VRFY address");
-  auto address = mail::take_path(rest, false, odd_domains());
+  auto address = mail::take_path(rest, false, odd_domains(talk_));
   if (!address || address->empty() || !rest.empty())
     co_return co_await talk_.refuse("501 5.1.3 Bad recipient address syntax");
   if (!mail::all_ascii(*address) && !smtputf8 && talk_.settings().strict_smtputf8)
