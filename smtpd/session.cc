@@ -6,12 +6,11 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/mail/address.h"
-#include "lib/mail/charset.h"
-#include "lib/mail/client_attributes.h"
 #include "lib/metrics/metrics.h"
+#include "smtpd/arrival.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/refused_session.h"
+#include "smtpd/session_tls.h"
 
 namespace pen::smtpd {
 namespace {
@@ -26,29 +25,8 @@ using mail::Verb;
 Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
     : talk_(server, std::move(stream), from), limits_(server, talk_.policy().settings, talk_.client.peer) {}
 
-void Session::count(Verb verb, bool ok) {
-  const auto i = static_cast<std::size_t>(verb);
-  if (!counts_) counts_ = std::make_unique<Counts>();
-  ++counts_->tried[i];
-  if (ok) ++counts_->succeeded[i];
-}
-
 void Session::log_disconnect() {
-  std::string line = "disconnect from " + talk_.client.peer.shown();
-  std::uint32_t tried = 0, succeeded = 0;
-  const auto add = [&](std::string_view name, std::uint32_t ok, std::uint32_t all) {
-    if (ok == all)
-      line += fmt::format(" {}={}", name, all);
-    else
-      line += fmt::format(" {}={}/{}", name, ok, all);
-  };
-  for (std::size_t i = 0; counts_ && i < mail::kVerbs; ++i) {
-    if (counts_->tried[i] == 0) continue;
-    add(to_lower(mail::verb_name(static_cast<Verb>(i))), counts_->succeeded[i], counts_->tried[i]);
-    tried += counts_->tried[i];
-    succeeded += counts_->succeeded[i];
-  }
-  add("commands", succeeded, tried);
+  const std::string line = "disconnect from " + talk_.client.peer.shown() + counts_.text();
   log::info("{}", line);
   talk_.watchers.disconnected(talk_.aborted, line);
   metrics::smtpd_disconnections.add();
@@ -68,7 +46,7 @@ async::Task<void> Session::serve(Server& server, async::Stream stream, async::So
 async::Task<void> Session::run() {
   const bool screened = talk_.server.screener && !talk_.policy().tls.wrapper;
   const bool proxied = screened ? talk_.server.screener->screening().upstream_proxy : talk_.policy().upstream_proxy;
-  const bool known = !proxied || co_await ask_proxy();
+  const bool known = !proxied || co_await ask_proxy(talk_, limits_);
   talk_.watchers.connected();
   if (!screened) talk_.take_place();
   if (known && screened) screened_ = Screened::begin(talk_);
@@ -85,7 +63,7 @@ async::Task<void> Session::run() {
 }
 
 async::Task<void> Session::welcome(bool known) {
-  if (known) co_await ask_lists_about_address();
+  if (known) co_await ask_lists_about_address(talk_);
   if (known && talk_.settings().smtpd_peername_lookup) {
     ClientName name = co_await talk_.server.names.client(talk_.client.peer.address, talk_.until());
     talk_.client.peer.name_state = name.verified;
@@ -121,7 +99,7 @@ async::Task<void> Session::serve_client() {
     talk_.went_wrong(mail::ErrorClass::policy);
     talk_.reason = metrics::Reason::rate;
     if (!talk_.policy().tls.wrapper) talk_.reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
-  } else if (talk_.policy().tls.wrapper && co_await wrap() == Flow::close) {
+  } else if (talk_.policy().tls.wrapper && co_await wrap(talk_, limits_) == Flow::close) {
     // said by wrap()
   } else if (co_await greet() == Flow::go_on) {
     co_await commands();
@@ -154,16 +132,6 @@ async::Task<void> Session::learn_standing() {
       ask_ahead_about_name(talk_.server.lists, talk_.policy().named_lists->reverse_name,
                            talk_.client.peer.reverse_name);
   }
-}
-
-async::Task<void> Session::ask_lists_about_address() {
-  if (!talk_.policy().named_lists || talk_.policy().named_lists->client_address.empty() ||
-      talk_.client.peer.address == kUnknownAddress)
-    co_return;
-  const Result<bool> trusted = co_await talk_.server.intake.tables.ask(
-      [this] { return talk_.policy().mynetworks.matches_address(talk_.client.peer.address); });
-  if (trusted == false)
-    ask_ahead_about_address(talk_.server.lists, talk_.policy().named_lists->client_address, talk_.client.peer.address);
 }
 
 async::Task<Flow> Session::greet() {
@@ -225,7 +193,7 @@ async::Task<void> Session::commands() {
           co_return;
         }
         talk_.watchers.heard("(a line that is too long)");
-        count(Verb::unknown, false);
+        counts_.add(Verb::unknown, false);
         talk_.last_command = "UNKNOWN";
         if (co_await talk_.refuse("500 5.5.2 Error: line too long") == Flow::close) co_return;
         talk_.waiting_since = talk_.server.loop.now();

@@ -11,8 +11,6 @@
 ///          client in the tests has its Session object and small frames.
 /// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
 /// Thread:  the loop's.
-#include <array>
-#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +19,7 @@
 #include "lib/mail/command.h"
 #include "lib/metrics/metrics.h"
 #include "smtpd/client_limits.h"
+#include "smtpd/command_counts.h"
 #include "smtpd/conversation.h"
 #include "smtpd/screened.h"
 #include "smtpd/server.h"
@@ -48,10 +47,6 @@ class Session {
   async::Task<void> run();
   /// Looks the client up in the lists of hosts. Called when its name and address are known.
   [[gnu::noinline]] async::Task<void> learn_standing();
-  /// Asks the DNS lists of clients' addresses, unless the client is trusted.
-  [[gnu::noinline]] async::Task<void> ask_lists_about_address();
-  /// smtpd_upstream_proxy_protocol: takes the addresses of the session from the proxy's header. False: there is none.
-  [[gnu::noinline]] async::Task<bool> ask_proxy();
   /// Looks the client's name up and serves it. known: a proxy, if there is one, has named the client.
   [[gnu::noinline]] async::Task<void> welcome(bool known);
   /// Counts the session as its client's. True: that is one too many, and the client has its reply.
@@ -63,14 +58,11 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> greet_by_filters();
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
-  /// What smtpd_command_filter makes of a command. Error: the client has its reply.
-  [[gnu::noinline]] async::Task<Result<std::string>> filter_command(std::string text);
   /// Does what the command says. The text must live until the command is done.
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
   /// There is input after a command that does not allow it.
   bool out_of_turn(mail::Verb verb) const;
   bool improper_pipelining(mail::Verb verb, std::string_view name);
-  void count(mail::Verb verb, bool ok);
   void log_disconnect();
 
   // One function for each verb. The line dies at the next read. session_verbs.cc has the small ones.
@@ -92,52 +84,12 @@ class Session {
   async::Task<Flow> xforward(const mail::CommandLine& line);
   async::Task<Flow> xclient(const mail::CommandLine& line);
 
-  // session_tls.cc
-  /// Whether relay_clientcerts has the fingerprint of the client's certificate or of its key.
-  [[gnu::noinline]] async::Task<bool> known_certificate();
-  /// The log level of TLS for this client: smtpd_tls_loglevel_maps, smtpd_tls_loglevel.
-  [[gnu::noinline]] async::Task<int> tls_loglevel();
-  /// Wrapper mode: the handshake comes before the greeting.
-  [[gnu::noinline]] async::Task<Flow> wrap();
-  /// Does the handshake, then forgets what the client said before it.
-  [[gnu::noinline]] async::Task<Flow> start_tls(std::shared_ptr<const tls::Context> context);
-
-  // session_auth.cc
-  /// Runs one AUTH exchange. response: the initial response, base 64.
-  [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism, std::optional<std::string> response);
-  void count_failed_login() {
-    metrics::smtpd_authentication_failures.add();
-    talk_.reason = metrics::Reason::sasl;
-  }
-  sasl::Authenticator::Request login_request(std::string mechanism) const;
-  /// Reads the client's response to a challenge, base 64. Error: how the session continues. mechanism: for the log.
-  [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(std::string_view mechanism);
-  [[gnu::noinline]] async::Task<Flow> end_log_in(sasl::Answer answer, std::string mechanism);
-  /// The mechanisms that EHLO offers, separated by blanks. Empty: AUTH is not offered.
-  [[gnu::noinline]] async::Task<std::string> auth_keyword();
-
   // session_mail.cc
   async::Task<Flow> rcpt_batch(Transaction::RcptJob& first);
   async::Task<void> answer_rcpt(Transaction::RcptJob& job);
-  /// Why a MAIL command that can be read is refused before any list is asked.
-  std::optional<Response> mail_refused(const mail::MailCommand& mail);
-  /// What checks the origin of a message; nullptr: nothing does. Errors: of the table of clients that are exempt.
-  [[gnu::noinline]] async::Task<Result<std::shared_ptr<Authentication>>> authentication(std::string sender);
-  /// Whether what the client says of how urgent its mail is counts. With priorities only.
-  [[gnu::noinline]] async::Task<Result<bool>> may_say_priority();
-  /// The client is in local_header_rewrite_clients.
-  [[gnu::noinline]] async::Task<bool> completes_header();
-  /// The client is this service's own connection to its filter.
-  bool proxy_loop() const;
-
-  // session_forward.cc
-  /// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
-  std::string attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const;
 
   // session_data.cc
-  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, Response response);
   [[gnu::noinline]] async::Task<Flow> end_of_content();
-  bool refuse_bare_newline(std::uint64_t bare_lf);
 
   // session_verbs.cc
   /// Whether the session is watched for this test.
@@ -152,10 +104,7 @@ class Session {
   std::string access_denied_;           // the refusal at connect (smtpd_delay_reject = no)
   std::unique_ptr<Peer> first_peer_;    // the host that connected; set when XCLIENT has replaced it
   std::unique_ptr<Screened> screened_;  // nullptr: this port is not screened
-  struct Counts {
-    std::array<std::uint32_t, mail::kVerbs> tried{}, succeeded{};
-  };
-  std::unique_ptr<Counts> counts_;  // nullptr: it has given no command
+  CommandCounts counts_;
   std::uint32_t junk_ = 0;
 };
 

@@ -9,13 +9,40 @@
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
+namespace {
 
-bool Session::refuse_bare_newline(std::uint64_t bare_lf) {
+/// Content had so many lines that ended without CR. True: the message is refused.
+bool refuse_bare_newline(const Conversation& talk, std::uint64_t bare_lf) {
   if (bare_lf == 0) return false;
-  if (talk_.settings().smtpd_forbid_bare_newline == config::BareNewline::note)
-    log::info("bare <LF> received after {} from {}", talk_.last_command, talk_.client.peer.shown());
-  return talk_.standing.forbid_bare_newline;
+  if (talk.settings().smtpd_forbid_bare_newline == config::BareNewline::note)
+    log::info("bare <LF> received after {} from {}", talk.last_command, talk.client.peer.shown());
+  return talk.standing.forbid_bare_newline;
 }
+
+/// Reads a chunk that is refused.
+[[gnu::noinline]] async::Task<Flow> skip_chunk(Conversation& talk, mail::BdatCommand chunk, Response response) {
+  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(talk.settings(), chunk.size / 2)) {
+    // Nobody has to read a huge chunk in vain. A chunk that is only a little too large is read and dropped: a client
+    // that is cut off while it sends does not see the reply.
+    co_await talk.refuse(response.text, response.error);
+    talk.reply(fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", talk.settings().myhostname));
+    co_return Flow::close;
+  }
+  ContentClock clock(talk.settings(), talk.server.loop);
+  for (std::uint64_t size = chunk.size; size > 0;) {
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
+    auto part = co_await talk.stream.read_some(most, clock.until(talk.until()));
+    if (!part) co_return talk.read_failed(part.error());
+    clock.came(part->size());
+    size -= part->size();
+  }
+  // The transaction has ended, as after any refused end of data: if the client continues without RSET, its next MAIL
+  // must not be refused, or the recipients after it would be taken for the old sender's.
+  if (chunk.last) talk.reset_transaction();
+  co_return co_await talk.refuse(response.text, response.error);
+}
+
+}  // namespace
 
 async::Task<Flow> Session::data(const mail::CommandLine& line) {
   if (!line.args.empty()) co_return co_await talk_.refuse("501 5.5.4 Syntax: DATA");
@@ -30,7 +57,7 @@ async::Task<Flow> Session::data(const mail::CommandLine& line) {
     co_return talk_.read_failed(all.error());
   }
   talk_.last_command = "END-OF-MESSAGE";
-  if (refuse_bare_newline(talk_.transaction->bare_lf())) {
+  if (refuse_bare_newline(talk_, talk_.transaction->bare_lf())) {
     talk_.reset_transaction();
     co_return talk_.bare_newline();
   }
@@ -49,16 +76,18 @@ async::Task<Flow> Session::bdat(const mail::CommandLine& line) {
   }
   const mail::BdatCommand chunk = *parsed;
   if (!talk_.transaction || talk_.transaction->recipients() == 0)
-    co_return co_await skip_chunk(chunk, Response::refused(talk_.transaction ? "554 5.5.1 Error: no valid recipients"
-                                                                             : "503 5.5.1 Error: need RCPT command"));
-  if (auto no = co_await talk_.transaction->start_chunk(chunk)) co_return co_await skip_chunk(chunk, *std::move(no));
+    co_return co_await skip_chunk(talk_, chunk,
+                                  Response::refused(talk_.transaction ? "554 5.5.1 Error: no valid recipients"
+                                                                      : "503 5.5.1 Error: need RCPT command"));
+  if (auto no = co_await talk_.transaction->start_chunk(chunk))
+    co_return co_await skip_chunk(talk_, chunk, *std::move(no));
   const auto all = co_await talk_.transaction->receive_chunk(talk_.stream, chunk.size);
   talk_.watchers.content(talk_.transaction->queue_id(), talk_.transaction->received());
   if (!all) {
     talk_.last_command = fmt::format("BDAT ({} bytes)", talk_.transaction->received());
     co_return talk_.read_failed(all.error());
   }
-  if (refuse_bare_newline(talk_.transaction->bare_lf())) {
+  if (refuse_bare_newline(talk_, talk_.transaction->bare_lf())) {
     talk_.reset_transaction();
     co_return talk_.bare_newline();
   }
@@ -69,28 +98,6 @@ async::Task<Flow> Session::bdat(const mail::CommandLine& line) {
   else
     talk_.reply(fmt::format("250 2.0.0 Ok: {} bytes", chunk.size));
   co_return Flow::go_on;
-}
-
-async::Task<Flow> Session::skip_chunk(mail::BdatCommand chunk, Response response) {
-  if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(talk_.settings(), chunk.size / 2)) {
-    // Nobody has to read a huge chunk in vain. A chunk that is only a little too large is read and dropped: a client
-    // that is cut off while it sends does not see the reply.
-    co_await talk_.refuse(response.text, response.error);
-    talk_.reply(fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", talk_.settings().myhostname));
-    co_return Flow::close;
-  }
-  ContentClock clock(talk_.settings(), talk_.server.loop);
-  for (std::uint64_t size = chunk.size; size > 0;) {
-    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, 64 * 1024));
-    auto part = co_await talk_.stream.read_some(most, clock.until(talk_.until()));
-    if (!part) co_return talk_.read_failed(part.error());
-    clock.came(part->size());
-    size -= part->size();
-  }
-  // The transaction has ended, as after any refused end of data: if the client continues without RSET, its next MAIL
-  // must not be refused, or the recipients after it would be taken for the old sender's.
-  if (chunk.last) talk_.reset_transaction();
-  co_return co_await talk_.refuse(response.text, response.error);
 }
 
 async::Task<Flow> Session::end_of_content() {

@@ -4,6 +4,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/client_attributes.h"
+#include "smtpd/arrival.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
@@ -17,17 +18,20 @@ std::string as_said(std::string name) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return name;
 }
-}  // namespace
 
-std::string Session::attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const {
-  if (talk_.transaction) return "503 5.5.1 Error: MAIL transaction in progress";
+/// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
+std::string attributes_refused(const Conversation& talk, const mail::CommandLine& line, std::string_view verb,
+                               bool permitted) {
+  if (talk.transaction) return "503 5.5.1 Error: MAIL transaction in progress";
   if (trim(line.args).empty()) return fmt::format("501 5.5.4 Syntax: {} attribute=value...", verb);
   if (!permitted) return "550 5.7.0 Error: insufficient authorization";
   return {};
 }
 
+}  // namespace
+
 async::Task<Flow> Session::xforward(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(line, "XFORWARD", talk_.standing.may_xforward); !no.empty())
+  if (const auto no = attributes_refused(talk_, line, "XFORWARD", talk_.standing.may_xforward); !no.empty())
     co_return co_await talk_.refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
@@ -66,7 +70,7 @@ async::Task<Flow> Session::xforward(const mail::CommandLine& line) {
 }
 
 async::Task<Flow> Session::xclient(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(line, "XCLIENT", talk_.standing.may_xclient); !no.empty())
+  if (const auto no = attributes_refused(talk_, line, "XCLIENT", talk_.standing.may_xclient); !no.empty())
     co_return co_await talk_.refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
@@ -145,7 +149,7 @@ async::Task<Flow> Session::xclient(const mail::CommandLine& line) {
   // The session begins anew, as if that client had just connected: with its rights and its limits. What a proxy passes
   // on from now on may be that client's own commands, so the proxy's right to XCLIENT must have ended.
   limits_.peer_changed();
-  co_await ask_lists_about_address();
+  co_await ask_lists_about_address(talk_);
   co_await learn_standing();
   talk_.watchers.client_known();
   if (co_await too_many_connections()) co_return Flow::close;

@@ -20,77 +20,91 @@ namespace {
 // RCPT commands looked up at once; the rest of a longer group follows
 constexpr std::size_t kMaxBatch = 64;
 
-}  // namespace
-
-bool Session::proxy_loop() const {
-  const Peer& peer = first_peer_ ? *first_peer_ : talk_.client.peer;
-  const bool loop = talk_.server.proxy_ends->contains(async::SocketAddress::inet(peer.address, peer.port).text());
-  if (loop)
-    log::warning("mail loop: smtpd_proxy_filter of service {} leads back to that service", talk_.server.service);
+/// The client is this service's own connection to its filter. peer: the host that connected.
+bool proxy_loop(const Server& server, const Peer& peer) {
+  const bool loop = server.proxy_ends->contains(async::SocketAddress::inet(peer.address, peer.port).text());
+  if (loop) log::warning("mail loop: smtpd_proxy_filter of service {} leads back to that service", server.service);
   return loop;
 }
 
-async::Task<Result<bool>> Session::may_say_priority() {
-  if (talk_.client.login && talk_.settings().message_priority_logins) co_return true;
-  co_return co_await talk_.server.intake.tables.ask(
-      [priorities = talk_.policy().priorities, &peer = talk_.client.peer] {
-        return priorities->may_say(peer.name, peer.address);
-      });
+/// Whether what the client says of how urgent its mail is counts. With priorities only.
+[[gnu::noinline]] async::Task<Result<bool>> may_say_priority(const Conversation& talk) {
+  if (talk.client.login && talk.settings().message_priority_logins) co_return true;
+  co_return co_await talk.server.intake.tables.ask([priorities = talk.policy().priorities, &peer = talk.client.peer] {
+    return priorities->may_say(peer.name, peer.address);
+  });
 }
 
-std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
+/// Why a MAIL command that can be read is refused before any list is asked.
+std::optional<Response> mail_refused(const Conversation& talk, const mail::MailCommand& mail) {
   // RFC 8689 section 2: the promise would be void if the first hop were in clear text.
-  if (mail.requiretls == mail::RequireTls::yes && !talk_.client.secured())
+  if (mail.requiretls == mail::RequireTls::yes && !talk.client.secured())
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy)
         .because(metrics::Reason::tls);
-  if (auto no = mail::verp_refusal(mail.sender, mail.verp, talk_.settings().verp_delimiter_filter); !no.empty())
+  if (auto no = mail::verp_refusal(mail.sender, mail.verp, talk.settings().verp_delimiter_filter); !no.empty())
     return Response::refused(std::move(no));
-  if (talk_.client.login && !talk_.client.login->may_send_as(mail.sender))
+  if (talk.client.login && !talk.client.login->may_send_as(mail.sender))
     return Response::refused(fmt::format("553 5.7.1 <{}>: Sender address rejected: not for the token of {}",
-                                         printable(mail.sender, 200), talk_.client.login->username),
+                                         printable(mail.sender, 200), talk.client.login->username),
                              mail::ErrorClass::policy);
-  if (mail.size && beyond_limit(talk_.settings(), *mail.size))
+  if (mail.size && beyond_limit(talk.settings(), *mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
         .because(metrics::Reason::content);
-  const auto largest = static_cast<std::uint64_t>(talk_.settings().message_size_limit);
-  const std::uint64_t least = std::max(static_cast<std::uint64_t>(talk_.settings().queue_minfree), largest / 2 * 3);
-  if (!talk_.server.intake.queue.accepting() || (talk_.server.queue_space && talk_.server.queue_space->below(least))) {
-    log::warning("not enough free space in mail queue: refusing mail from {}", talk_.client.peer.shown());
+  const auto largest = static_cast<std::uint64_t>(talk.settings().message_size_limit);
+  const std::uint64_t least = std::max(static_cast<std::uint64_t>(talk.settings().queue_minfree), largest / 2 * 3);
+  if (!talk.server.intake.queue.accepting() || (talk.server.queue_space && talk.server.queue_space->below(least))) {
+    log::warning("not enough free space in mail queue: refusing mail from {}", talk.client.peer.shown());
     return Response::refused("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
   }
   return std::nullopt;
 }
 
-async::Task<Result<std::shared_ptr<Authentication>>> Session::authentication(std::string sender) {
-  const Result<bool> exempt = co_await talk_.server.intake.tables.ask([this] {
-    return talk_.policy().authentication.exempt.matches_host(talk_.client.peer.name, talk_.client.peer.address);
+/// What checks the origin of a message; nullptr: nothing does. Errors: of the table of clients that are exempt.
+[[gnu::noinline]] async::Task<Result<std::shared_ptr<Authentication>>> authentication(const Conversation& talk,
+                                                                                      std::string sender) {
+  const Result<bool> exempt = co_await talk.server.intake.tables.ask([&talk] {
+    return talk.policy().authentication.exempt.matches_host(talk.client.peer.name, talk.client.peer.address);
   });
   if (!exempt) co_return std::unexpected(exempt.error());
   if (*exempt) co_return nullptr;
   using Scope = Authentication::Scope;
-  auto checked = std::make_shared<Authentication>(talk_.server, talk_.policy(), talk_.client, std::move(sender),
-                                                  talk_.client.login ? Scope::forged_only : Scope::all);
+  auto checked = std::make_shared<Authentication>(talk.server, talk.policy(), talk.client, std::move(sender),
+                                                  talk.client.login ? Scope::forged_only : Scope::all);
   checked->begin();
   co_return checked;
 }
 
-async::Task<bool> Session::completes_header() {
-  if (talk_.client.forwarded && talk_.client.forwarded->local) co_return *talk_.client.forwarded->local;
-  const Policy& p = talk_.policy();
-  co_return (p.local_rewrite_interfaces && talk_.client.peer.own_address) ||
-      (p.local_rewrite_mynetworks && talk_.client.peer.trusted.value_or(false)) ||
-      (p.local_rewrite_logins && talk_.client.login) || talk_.standing.local ||
-      (p.local_rewrite_all_clientcerts && talk_.client.tls && talk_.client.tls->trusted) ||
-      (p.local_rewrite_clientcerts && co_await known_certificate());
+/// Whether relay_clientcerts has the fingerprint of the client's certificate or of its key.
+[[gnu::noinline]] async::Task<bool> known_certificate(const Conversation& talk) {
+  if (!talk.client.tls || !talk.client.tls->certificate) co_return false;
+  co_return co_await talk.server.intake.tables.ask([&talk] {
+    const auto& known = talk.policy().relay_clientcerts;
+    for (const std::string* print : {&talk.client.tls->fingerprint, &talk.client.tls->key_fingerprint})
+      if (const auto found = known.lookup(*print); found && *found) return true;
+    return false;
+  });
 }
+
+/// The client is in local_header_rewrite_clients.
+[[gnu::noinline]] async::Task<bool> completes_header(const Conversation& talk) {
+  if (talk.client.forwarded && talk.client.forwarded->local) co_return *talk.client.forwarded->local;
+  const Policy& p = talk.policy();
+  co_return (p.local_rewrite_interfaces && talk.client.peer.own_address) ||
+      (p.local_rewrite_mynetworks && talk.client.peer.trusted.value_or(false)) ||
+      (p.local_rewrite_logins && talk.client.login) || talk.standing.local ||
+      (p.local_rewrite_all_clientcerts && talk.client.tls && talk.client.tls->trusted) ||
+      (p.local_rewrite_clientcerts && co_await known_certificate(talk));
+}
+
+}  // namespace
 
 async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
   const auto& s = talk_.settings();
   if (s.smtpd_helo_required && talk_.client.helo.empty())
     co_return co_await talk_.refuse("503 5.5.1 Error: send HELO/EHLO first", mail::ErrorClass::policy);
   if (talk_.transaction) co_return co_await talk_.refuse("503 5.5.1 Error: nested MAIL command");
-  if (talk_.policy().proxy && proxy_loop())
+  if (talk_.policy().proxy && proxy_loop(talk_.server, first_peer_ ? *first_peer_ : talk_.client.peer))
     co_return co_await talk_.refuse("451 4.3.5 Server configuration error", mail::ErrorClass::software);
   if (co_await limits_.too_often(ClientLimits::Event::message, s.smtpd_client_message_rate_limit)) {
     talk_.reason = metrics::Reason::rate;
@@ -100,12 +114,12 @@ async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
   const mail::CommandOptions options = offered_parameters(talk_);
   auto mail = mail::parse_mail(line.args, options);
   if (!mail) co_return co_await talk_.refuse(mail::command_refusal(mail.error(), false));
-  if (auto no = mail_refused(*mail)) co_return co_await talk_.answer(*std::move(no));
+  if (auto no = mail_refused(talk_, *mail)) co_return co_await talk_.answer(*std::move(no));
   if (talk_.policy().named_lists && asked_ahead(talk_.client))
     ask_ahead_about_name(talk_.server.lists, talk_.policy().named_lists->sender, mail::domain_part(mail->sender));
   std::shared_ptr<Authentication> checked;
   if (talk_.policy().authentication.any()) {
-    auto made = co_await authentication(mail->sender);
+    auto made = co_await authentication(talk_, mail->sender);
     if (!made) {
       log::warning("authentication_results_exempt_clients: {}", made.error().message());
       co_return co_await talk_.refuse("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
@@ -115,7 +129,7 @@ async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
   bool says_priority = false;
   std::string granted = "250 2.1.0 Ok";
   if (talk_.policy().priorities) {
-    const auto may = co_await may_say_priority();
+    const auto may = co_await may_say_priority(talk_);
     if (!may) {
       log::warning("{}", may.error().message());
       co_return co_await talk_.refuse("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
@@ -140,7 +154,7 @@ async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
     if (verdict.rejected()) co_return co_await talk_.refuse(verdict);
     effects = std::move(verdict.effects);
   }
-  const bool local = co_await completes_header();
+  const bool local = co_await completes_header(talk_);
   talk_.transaction = std::make_unique<Transaction>(talk_.server, talk_.policy(), talk_.client, options,
                                                     *std::move(mail), std::move(effects), local, number);
   talk_.transaction->check_with(std::move(checked));
@@ -167,12 +181,12 @@ async::Task<void> Session::answer_rcpt(Transaction::RcptJob& job) {
   } else {
     co_await talk_.answer(co_await talk_.transaction->take(job));
   }
-  count(mail::Verb::rcpt, !talk_.failed);
+  counts_.add(mail::Verb::rcpt, !talk_.failed);
 }
 
 async::Task<Flow> Session::rcpt_to(const mail::CommandLine& line) {
   if (!talk_.transaction || talk_.transaction->in_chunks()) {
-    count(mail::Verb::rcpt, false);
+    counts_.add(mail::Verb::rcpt, false);
     co_return co_await talk_.refuse(talk_.transaction ? "503 5.5.1 Error: RCPT after BDAT"
                                                       : "503 5.5.1 Error: need MAIL command");
   }

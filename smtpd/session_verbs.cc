@@ -9,6 +9,7 @@
 #include "lib/mail/charset.h"
 #include "smtpd/extensions.h"
 #include "smtpd/lists_ahead.h"
+#include "smtpd/login_dialogue.h"
 #include "smtpd/other_protocol.h"
 #include "smtpd/refused_session.h"
 #include "smtpd/session.h"
@@ -16,6 +17,29 @@
 namespace pen::smtpd {
 
 using mail::Verb;
+
+namespace {
+
+/// What smtpd_command_filter makes of a command. Error: the client has its reply.
+[[gnu::noinline]] async::Task<Result<std::string>> filter_command(Conversation& talk, std::string text) {
+  const std::string key(trim(text));
+  auto found = co_await talk.server.intake.tables.ask([&] { return talk.policy().command_filter.lookup(key); });
+  if (found) {
+    if (!*found) co_return text;
+    log::info("{}: replacing command \"{}\" with \"{}\"", talk.client.peer.shown(), printable(text, 100),
+              printable(**found, 100));
+    co_return **std::move(found);
+  }
+  log::warning("smtpd_command_filter: lookup error for \"{}\": {}", printable(text, 100), found.error().message());
+  log::info("NOQUEUE: reject: {} from {}: 421 4.3.0 {} Server local data error", talk.last_command,
+            talk.client.peer.shown(), talk.settings().myhostname);
+  talk.went_wrong(mail::ErrorClass::data);
+  talk.reason = metrics::Reason::resources;
+  talk.reply(fmt::format("421 4.3.0 {} Server local data error", talk.settings().myhostname));
+  co_return std::unexpected(std::move(found).error());
+}
+
+}  // namespace
 
 struct Session::VerbRow {
   Verb verb;
@@ -93,27 +117,9 @@ async::Task<Flow> Session::command(std::string_view raw) {
   }
   if (bare && talk_.standing.forbid_bare_newline) co_return talk_.bare_newline();
   if (talk_.policy().command_filter.empty()) co_return co_await obey(text);
-  const Result<std::string> replaced = co_await filter_command(std::string(text));
+  const Result<std::string> replaced = co_await filter_command(talk_, std::string(text));
   if (!replaced) co_return Flow::close;
   co_return co_await obey(*replaced);
-}
-
-async::Task<Result<std::string>> Session::filter_command(std::string text) {
-  const std::string key(trim(text));
-  auto found = co_await talk_.server.intake.tables.ask([&] { return talk_.policy().command_filter.lookup(key); });
-  if (found) {
-    if (!*found) co_return text;
-    log::info("{}: replacing command \"{}\" with \"{}\"", talk_.client.peer.shown(), printable(text, 100),
-              printable(**found, 100));
-    co_return **std::move(found);
-  }
-  log::warning("smtpd_command_filter: lookup error for \"{}\": {}", printable(text, 100), found.error().message());
-  log::info("NOQUEUE: reject: {} from {}: 421 4.3.0 {} Server local data error", talk_.last_command,
-            talk_.client.peer.shown(), talk_.settings().myhostname);
-  talk_.went_wrong(mail::ErrorClass::data);
-  talk_.reason = metrics::Reason::resources;
-  talk_.reply(fmt::format("421 4.3.0 {} Server local data error", talk_.settings().myhostname));
-  co_return std::unexpected(std::move(found).error());
 }
 
 async::Task<Flow> Session::obey(std::string_view text) {
@@ -132,13 +138,13 @@ async::Task<Flow> Session::obey(std::string_view text) {
   if (!talk_.policy().noop_commands.empty() && talk_.policy().noop_commands.matches(line.word).value_or(false)) {
     if (static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++talk_.errors;
     talk_.last_command = mail::verb_name(verb);
-    count(verb, true);
+    counts_.add(verb, true);
     talk_.reply("250 2.0.0 Ok");
     co_return Flow::go_on;
   }
   if (verb == Verb::unknown && other_protocol(line.word, talk_.policy().forbidden_commands)) {
     log::warning("non-SMTP command from {}: {}", talk_.client.peer.shown(), printable(text, 100));
-    count(verb, false);
+    counts_.add(verb, false);
     talk_.last_command = "UNKNOWN";
     talk_.went_wrong(mail::ErrorClass::protocol);
     talk_.reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
@@ -150,7 +156,7 @@ async::Task<Flow> Session::obey(std::string_view text) {
       co_return *ended;
   }
   if (!access_denied_.empty() && verb != Verb::quit) {
-    count(verb, false);
+    counts_.add(verb, false);
     talk_.last_command = mail::verb_name(verb);
     co_return co_await talk_.refuse(fmt::format("503 5.7.0 Error: access denied for {}", talk_.client.peer.shown()),
                                     mail::ErrorClass::policy);
@@ -158,23 +164,23 @@ async::Task<Flow> Session::obey(std::string_view text) {
   if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++talk_.errors;
   if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
     talk_.last_command = mail::verb_name(verb);
-    count(verb, false);
+    counts_.add(verb, false);
     co_return Flow::close;
   }
   if (talk_.policy().tls.level == TlsLevel::encrypt && !talk_.client.secured() && !row.before_tls) {
     talk_.last_command = mail::verb_name(verb);
-    count(verb, false);
+    counts_.add(verb, false);
     talk_.reason = metrics::Reason::tls;
     co_return co_await talk_.refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
   }
   talk_.last_command = mail::verb_name(verb);  // line stays valid: nothing has been read yet
   const bool unseen = verb == Verb::starttls || verb == Verb::auth || verb == Verb::vrfy || verb == Verb::etrn;
   if (unseen && talk_.filters && talk_.filters->refused_session()) {
-    count(verb, false);
+    counts_.add(verb, false);
     co_return co_await talk_.answer(*talk_.filters->refused_session());
   }
   const Flow flow = co_await (this->*row.handler)(line);
-  if (verb != Verb::rcpt) count(verb, !talk_.failed);  // a batch counts its own
+  if (verb != Verb::rcpt) counts_.add(verb, !talk_.failed);  // a batch counts its own
   co_return flow;
 }
 
@@ -207,7 +213,7 @@ async::Task<Flow> Session::hello(const mail::CommandLine& line) {
   if (talk_.filters)
     if (auto no = co_await talk_.filters->helo()) co_return co_await talk_.answer(*std::move(no));
   if (extended)
-    talk_.write_reply(ehlo_reply(talk_, co_await auth_keyword()));
+    talk_.write_reply(ehlo_reply(talk_, co_await LoginDialogue(talk_).offered()));
   else
     talk_.reply("250 " + s.myhostname);
   co_return Flow::go_on;

@@ -1,4 +1,5 @@
-/// AUTH: the exchange of RFC 4954 between the client and the authentication service.
+#include "smtpd/login_dialogue.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/sasl/base64.h"
-#include "smtpd/session.h"
 #include "smtpd/told.h"
 
 namespace pen::smtpd {
@@ -18,7 +18,7 @@ constexpr std::size_t kShown = 100;  // bytes of the client's text in log lines
 
 }  // namespace
 
-async::Task<std::string> Session::auth_keyword() {
+async::Task<std::string> LoginDialogue::offered() {
   const AuthPolicy& auth = talk_.policy().auth;
   // Where every command but STARTTLS is refused in clear text, nobody may be led to send a password in it.
   const bool wants_tls = talk_.settings().smtpd_tls_auth_only || talk_.policy().tls.level == TlsLevel::encrypt;
@@ -31,30 +31,7 @@ async::Task<std::string> Session::auth_keyword() {
   co_return names.empty() ? std::string() : join(names);
 }
 
-async::Task<Flow> Session::auth(const mail::CommandLine& line) {
-  const auto& s = talk_.settings();
-  if (s.smtpd_helo_required && talk_.client.helo.empty())
-    co_return co_await talk_.refuse("503 5.5.1 Error: send HELO/EHLO first");
-  if (!talk_.policy().auth.enabled || !talk_.server.authenticator || (talk_.discarded().bits & keyword::kAuth) != 0)
-    co_return co_await talk_.refuse("503 5.5.1 Error: authentication not enabled");
-  if (talk_.transaction) co_return co_await talk_.refuse("503 5.5.1 Error: MAIL transaction in progress");
-  if (s.smtpd_tls_auth_only && !talk_.client.secured())
-    co_return co_await talk_.refuse("504 5.5.4 Encryption required for requested authentication mechanism");
-  if (talk_.client.login) co_return co_await talk_.refuse("503 5.5.1 Error: already authenticated");
-  if (co_await limits_.too_often(ClientLimits::Event::auth, s.smtpd_client_auth_rate_limit))
-    co_return co_await talk_.refuse("450 4.7.1 Error: too many AUTH commands from " + talk_.client.peer.address,
-                                    mail::ErrorClass::policy);
-  const auto words = split(line.args, " \t");
-  if (words.empty() || words.size() > 2) co_return co_await talk_.refuse("501 5.5.4 Syntax: AUTH mechanism");
-  std::string mechanism(words[0]);
-  for (char& c : mechanism)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
-  std::optional<std::string> initial;
-  if (words.size() == 2) initial = words[1] == "=" ? std::string_view() : words[1];
-  co_return co_await log_in(std::move(mechanism), std::move(initial));
-}
-
-sasl::Authenticator::Request Session::login_request(std::string mechanism) const {
+sasl::Authenticator::Request LoginDialogue::request_of(std::string mechanism) const {
   sasl::Authenticator::Request request;
   request.mechanism = std::move(mechanism);
   request.service = talk_.settings().smtpd_sasl_service;
@@ -68,7 +45,7 @@ sasl::Authenticator::Request Session::login_request(std::string mechanism) const
   return request;
 }
 
-async::Task<std::expected<std::string, Flow>> Session::read_response(std::string_view mechanism) {
+async::Task<std::expected<std::string, Flow>> LoginDialogue::read_response(std::string_view mechanism) {
   const auto limit = static_cast<std::size_t>(talk_.settings().smtpd_sasl_response_limit);
   auto line = co_await talk_.stream.read_raw_line(limit + 1, talk_.until());  // with its CR
   if (!line) {
@@ -93,7 +70,7 @@ async::Task<std::expected<std::string, Flow>> Session::read_response(std::string
   co_return std::string(*line);
 }
 
-async::Task<Flow> Session::log_in(std::string mechanism, std::optional<std::string> response) {
+async::Task<Flow> LoginDialogue::run(std::string mechanism, std::optional<std::string> response) {
   sasl::Authenticator& authenticator = *talk_.server.authenticator;
   co_await authenticator.settled(talk_.until());
   const auto& known = authenticator.mechanisms();
@@ -107,7 +84,7 @@ async::Task<Flow> Session::log_in(std::string mechanism, std::optional<std::stri
     co_return co_await talk_.refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
   }
   const auto exchange = authenticator.begin();
-  sasl::Authenticator::Request request = login_request(std::move(mechanism));
+  sasl::Authenticator::Request request = request_of(std::move(mechanism));
   for (bool first = true;; first = false) {
     if (response && !sasl::valid_base64(*response)) {
       log::warning("{}: SASL {} authentication failed: malformed response", talk_.client.peer.shown(), shown);
@@ -122,7 +99,7 @@ async::Task<Flow> Session::log_in(std::string mechanism, std::optional<std::stri
     } else {
       answer = co_await exchange->respond(*std::exchange(response, {}), talk_.until());
     }
-    if (answer.kind != sasl::Answer::Kind::challenge) co_return co_await end_log_in(std::move(answer), shown);
+    if (answer.kind != sasl::Answer::Kind::challenge) co_return co_await end(std::move(answer), shown);
     talk_.write_reply("334 " + answer.text + "\r\n");
     auto next = co_await read_response(shown);
     if (!next) co_return next.error();
@@ -130,7 +107,7 @@ async::Task<Flow> Session::log_in(std::string mechanism, std::optional<std::stri
   }
 }
 
-async::Task<Flow> Session::end_log_in(sasl::Answer answer, std::string mechanism) {
+async::Task<Flow> LoginDialogue::end(sasl::Answer answer, std::string mechanism) {
   using Kind = sasl::Answer::Kind;
   if (answer.kind == Kind::ok) {
     talk_.client.login = std::make_unique<Login>(Login{.method = std::move(mechanism),
