@@ -2,7 +2,7 @@
 /// A step's result in a transaction: the reply that the session gives the client.
 ///
 /// Use:     co_return Response::good("250 2.1.5 Ok");   co_return Response::refused(verdict.reply, verdict.error);
-///          Session::answer() writes it.
+///          Conversation::answer() writes it.
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,6 +1,7 @@
 #pragma once
-/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom: lines, replies, TLS and
-/// login. What a message needs is a Transaction, what a client may do at all is in ClientLimits (docs/smtpd.md).
+/// One SMTP session, from connect to disconnect, as one coroutine that reads top to bottom: commands, TLS and login.
+/// What is said goes through its Conversation; what a message needs is a Transaction, what a client may do at all is
+/// in ClientLimits (docs/smtpd.md).
 ///
 /// Use:     loop.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 /// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
@@ -10,26 +11,19 @@
 ///          client in the tests has its Session object and small frames.
 /// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
 /// Thread:  the loop's.
-#include <array>
-#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "lib/async/listener.h"
-#include "lib/async/sync.h"
-#include "lib/intake/intake.h"
 #include "lib/mail/command.h"
 #include "lib/metrics/metrics.h"
-#include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
-#include "smtpd/filters.h"
-#include "smtpd/list_vote.h"
+#include "smtpd/command_counts.h"
+#include "smtpd/conversation.h"
 #include "smtpd/screened.h"
 #include "smtpd/server.h"
-#include "smtpd/stress.h"
 #include "smtpd/transaction.h"
-#include "smtpd/watchers.h"
 
 namespace pen::smtpd {
 
@@ -42,7 +36,6 @@ class Session {
  private:
   Session(Server& server, async::Stream stream, const async::SocketAddress& from);
 
-  enum class Flow : std::uint8_t { go_on, close };
   /// How a verb is served; session_verbs.cc has one for each.
   struct VerbRow;
   static const VerbRow& row_of(mail::Verb verb);
@@ -54,14 +47,6 @@ class Session {
   async::Task<void> run();
   /// Looks the client up in the lists of hosts. Called when its name and address are known.
   [[gnu::noinline]] async::Task<void> learn_standing();
-  /// Asks the DNS lists of clients' addresses, unless the client is trusted.
-  [[gnu::noinline]] async::Task<void> ask_lists_about_address();
-  /// smtpd_upstream_proxy_protocol: takes the addresses of the session from the proxy's header. False: there is none.
-  [[gnu::noinline]] async::Task<bool> ask_proxy();
-  /// The address that the client connected to, by the proxy's word if there is a proxy. nullopt: not known.
-  std::optional<async::SocketAddress> own_end() const;
-  /// From now on the session counts among those that are served.
-  void take_place();
   /// Looks the client's name up and serves it. known: a proxy, if there is one, has named the client.
   [[gnu::noinline]] async::Task<void> welcome(bool known);
   /// Counts the session as its client's. True: that is one too many, and the client has its reply.
@@ -72,20 +57,12 @@ class Session {
   /// Greets unless a filter says otherwise.
   [[gnu::noinline]] async::Task<Flow> greet_by_filters();
   async::Task<void> commands();
-  [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
-  /// What smtpd_command_filter makes of a command. Error: the client has its reply.
-  [[gnu::noinline]] async::Task<Result<std::string>> filter_command(std::string text);
   /// Does what the command says. The text must live until the command is done.
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
-  Flow read_failed(const Error& error);
-  Flow bare_newline();
   /// There is input after a command that does not allow it.
   bool out_of_turn(mail::Verb verb) const;
-  /// A field of a header: the client sends HTTP, or content after a refused DATA.
-  static bool looks_like_field(std::string_view word);
   bool improper_pipelining(mail::Verb verb, std::string_view name);
-  void count(mail::Verb verb, bool ok);
   void log_disconnect();
 
   // One function for each verb. The line dies at the next read. session_verbs.cc has the small ones.
@@ -106,210 +83,33 @@ class Session {
   async::Task<Flow> bdat(const mail::CommandLine& line);
   async::Task<Flow> xforward(const mail::CommandLine& line);
   async::Task<Flow> xclient(const mail::CommandLine& line);
-  /// The reply to EHLO, without discarded keywords. mechanisms: what auth_keyword() returned.
-  std::string ehlo_reply(std::string_view mechanisms) const;
-
-  // session_tls.cc
-  /// Whether relay_clientcerts has the fingerprint of the client's certificate or of its key.
-  [[gnu::noinline]] async::Task<bool> known_certificate();
-  /// The log level of TLS for this client: smtpd_tls_loglevel_maps, smtpd_tls_loglevel.
-  [[gnu::noinline]] async::Task<int> tls_loglevel();
-  /// Wrapper mode: the handshake comes before the greeting.
-  [[gnu::noinline]] async::Task<Flow> wrap();
-  /// Does the handshake, then forgets what the client said before it.
-  [[gnu::noinline]] async::Task<Flow> start_tls(std::shared_ptr<const tls::Context> context);
-
-  // session_auth.cc
-  /// Runs one AUTH exchange. response: the initial response, base 64.
-  [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism, std::optional<std::string> response);
-  void count_failed_login() {
-    metrics::smtpd_authentication_failures.add();
-    reason_ = metrics::Reason::sasl;
-  }
-  sasl::Authenticator::Request login_request(std::string mechanism) const;
-  /// Reads the client's response to a challenge, base 64. Error: how the session continues. mechanism: for the log.
-  [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(std::string_view mechanism);
-  [[gnu::noinline]] async::Task<Flow> end_log_in(sasl::Answer answer, std::string mechanism);
-  /// The mechanisms that EHLO offers, separated by blanks. Empty: AUTH is not offered.
-  [[gnu::noinline]] async::Task<std::string> auth_keyword();
 
   // session_mail.cc
   async::Task<Flow> rcpt_batch(Transaction::RcptJob& first);
   async::Task<void> answer_rcpt(Transaction::RcptJob& job);
-  /// What EHLO has offered, as MAIL and RCPT may use it.
-  mail::OddDomains odd_domains() const;
-  mail::CommandOptions offered_parameters() const;
-  /// Why a MAIL command that can be read is refused before any list is asked.
-  std::optional<Response> mail_refused(const mail::MailCommand& mail);
-  /// What checks the origin of a message; nullptr: nothing does. Errors: of the table of clients that are exempt.
-  [[gnu::noinline]] async::Task<Result<std::shared_ptr<Authentication>>> authentication(std::string sender);
-  /// Whether what the client says of how urgent its mail is counts. With priorities only.
-  [[gnu::noinline]] async::Task<Result<bool>> may_say_priority();
-  /// The client is in local_header_rewrite_clients.
-  [[gnu::noinline]] async::Task<bool> completes_header();
-  /// The client is this service's own connection to its filter.
-  bool proxy_loop() const;
-
-  // session_forward.cc
-  /// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
-  std::string attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const;
 
   // session_data.cc
-  /// Whether `size` is above message_size_limit.
-  bool beyond_limit(std::uint64_t size) const;
   /// Refuses a BDAT command before anything else is looked at. What follows it is a chunk, and no command, also where
   /// the client was not offered CHUNKING: it is read and dropped, or the session ends.
   [[gnu::noinline]] async::Task<Flow> refuse_chunk(const mail::CommandLine& line, std::string text,
                                                    mail::ErrorClasses error);
-  async::Task<Flow> skip_chunk(mail::BdatCommand chunk, Response response);
   [[gnu::noinline]] async::Task<Flow> end_of_content();
-  bool refuse_bare_newline(std::uint64_t bare_lf);
 
-  // session_screen.cc
-  WallTime wall_now() const;
-  /// Tests the client, at a port of postscreen. close: it has its reply.
-  [[gnu::noinline]] async::Task<Flow> screen();
-  enum class Met : std::uint8_t { not_by_ip, turned_away, passes, tested };
-  /// What comes before the tests.
-  [[gnu::noinline]] async::Task<Met> meet();
-  /// What comes behind them.
-  [[gnu::noinline]] async::Task<Flow> behind_tests(Met met);
-  [[gnu::noinline]] async::Task<Flow> early_tests();
-  /// The first half of the greeting. False: the client has gone.
-  [[gnu::noinline]] async::Task<bool> tease();
-  [[gnu::noinline]] async::Task<Flow> talked_early();
-  [[gnu::noinline]] Flow closes();
-  [[gnu::noinline]] async::Task<Flow> judge_lists(const ListVote& vote);
-  /// Does what the settings say about a failed test. text: of the reply, without its code.
-  [[gnu::noinline]] async::Task<Flow> act(triage::Test test, std::string_view text, std::string_view dropped_with = {});
-  /// The last reply of a session that was never served.
-  [[gnu::noinline]] async::Task<Flow> turn_away(std::string text);
-  /// Waits for a place among the sessions that are served.
-  [[gnu::noinline]] async::Task<Flow> let_through();
-  [[gnu::noinline]] async::Task<std::string> screen_footer(std::string reply);
-  [[gnu::noinline]] Flow hung_up(std::string_view where);
-  /// All tests have ended: their result is kept.
-  void conclude();
-  void end_screening();
-  /// Whether the session is watched for this.
-  bool watches(triage::Test test) const;
-  /// The client did what it came for, and failed no test.
-  void behaved_well();
-  /// It failed one. about: the last command; text: what it said.
-  [[gnu::noinline]] async::Task<Flow> misbehaved(triage::Test test, std::string_view about, std::string_view text);
-
-  // session_refused.cc
-  /// Serves a client and refuses all its recipients.
-  [[gnu::noinline]] async::Task<void> refuse_all();
-  [[gnu::noinline]] async::Task<Flow> refuse_command(std::string_view text);
-  [[gnu::noinline]] async::Task<void> refused_hello(const mail::CommandLine& line);
-  void refused_mail(const mail::CommandLine& line);
-  [[gnu::noinline]] async::Task<void> refused_rcpt(const mail::CommandLine& line);
-  /// Turns what is under way into a refused session.
-  void doom_transaction();
+  // session_verbs.cc
+  /// Whether the session is watched for this test.
+  bool watches(triage::Test test) const { return screened_ && screened_->watches(test); }
+  /// The client failed the test with this command. A value: the command has its reply.
+  [[gnu::noinline]] async::Task<std::optional<Flow>> misbehaved(triage::Test test, std::string_view about,
+                                                                std::string_view text, std::string_view command);
   bool doomed() const { return screened_ && screened_->doomed(); }
 
-  // replies
-  void reply(std::string_view text);
-  /// footer: follows if the reply refuses something.
-  void reply(std::string_view text, std::string_view footer) { reply(text, footer, policy_->expansion_filter); }
-  void reply(std::string_view text, std::string_view footer, std::string_view filter);
-  /// For the count of refusals, where nobody has said why.
-  static metrics::Reason reason_of(mail::ErrorClasses error);
-  /// Lines with their CRLF.
-  void write_reply(std::string_view lines);
-  /// What smtpd_reject_filter_maps make of a reply that refuses something.
-  [[gnu::noinline]] async::Task<std::string> filter_reply(std::string text);
-  /// The text that a look-up found, if it has the form of a refusal; else the text as it is.
-  std::string replaced_reply(std::string_view text, const map::Value& found) const;
-  /// The footer of a reply that refuses something: smtpd_reject_footer_maps, smtpd_reject_footer.
-  [[gnu::noinline]] async::Task<std::string> footer_of(std::string reply);
-  /// Counts an error, waits if there were too many, replies. error: its class, for notify_classes.
-  [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
-                                             mail::ErrorClasses error = mail::ErrorClass::protocol);
-  async::Task<Flow> refuse(const Verdict& verdict) {
-    reason_ = verdict.reason;
-    return refuse(verdict.reply, verdict.error);
-  }
-  /// Writes the transaction's response.
-  async::Task<Flow> answer(Response response);
-
-  void went_wrong(mail::ErrorClasses error) { watchers_.went_wrong(error); }
-  void reset_transaction() {
-    if (filters_) filters_->end();
-    transaction_.reset();
-    client_.forwarded.reset();  // XFORWARD holds for one message
-  }
-  /// What the lists are asked about, with the transaction under way.
-  Subject subject() const { return transaction_ ? transaction_->subject() : Subject(client_); }
-  /// Asks the lists of a stage.
-  [[gnu::noinline]] async::Task<Verdict> ask(Checks::AtStage stage, Subject about);
-  CheckTools tools() const {
-    return {server_.loop,
-            server_.intake.tables,
-            server_.names,
-            server_.lists,
-            server_.policies,
-            &server_.stop_cancel(),
-            server_.sender_memory.get(),
-            server_.verifier.get(),
-            server_.suppression.get()};
-  }
-  async::Until until() const { return server_.until(settings()); }
-  /// What the session's client waits for may be short of places: service, or tests. nullptr: nobody looks.
-  Stress* strain() const {
-    return screened_ && !screened_->let_through ? screened_->screener.stress.get() : server_.stress.get();
-  }
-  const Policy& current() const {
-    const Stress* stress = strain();
-    return stress && stress->on() && policies_->under_stress ? *policies_->under_stress : *policies_;
-  }
-  /// Those of the moment: they change when stress begins or ends.
-  const config::Settings& settings() const { return current().settings; }
-  /// For a wait for a command that began at waiting_since_ and may take so long (of settings()).
-  async::Until patience(milliseconds limit) const;
-  /// The wait ended because stress has begun or is over: it goes on, with another end.
-  bool still_waits(const Error& ended, SteadyTime deadline) const;
-  const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : policy_->discarded; }
-
-  Server& server_;
-  std::shared_ptr<const Policy> policies_;  // owns the one for times of stress too
-  const Policy* policy_;                    // one of the two; changes between messages only
-  async::Stream stream_;
-  ClientFacts client_;
-  Watchers watchers_;    // of client_
-  ClientLimits limits_;  // of client_
-  /// The lists that the client is in, mynetworks apart (client_.peer.trusted). A list that cannot be read gives the
-  /// safe answer.
-  struct Standing {
-    bool may_xclient = false;   // smtpd_authorized_xclient_hosts
-    bool may_xforward = false;  // smtpd_authorized_xforward_hosts
-    bool may_verp = false;      // smtpd_authorized_verp_clients
-    bool unlimited = false;     // smtpd_client_event_limit_exceptions
-    bool no_auth = true;        // smtpd_sasl_exceptions_networks
-    bool local = false;         // local_header_rewrite_clients, its addresses and tables
-  };
-  Standing standing_;
-  std::string access_denied_;                // the refusal at connect (smtpd_delay_reject = no)
-  std::unique_ptr<SessionFilters> filters_;  // nullptr: none for this client
-  std::unique_ptr<Transaction> transaction_;
-  const char* aborted_ = "";            // why it ended, if not by QUIT
-  std::unique_ptr<Peer> first_peer_;    // the host that connected; set when XCLIENT has replaced client_.peer
+  Conversation talk_;
+  ClientLimits limits_;                 // of its client
+  std::string access_denied_;           // the refusal at connect (smtpd_delay_reject = no)
+  std::unique_ptr<Peer> first_peer_;    // the host that connected; set when XCLIENT has replaced it
   std::unique_ptr<Screened> screened_;  // nullptr: this port is not screened
-  std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
-  std::string last_command_ = "CONNECT";              // for the log
-  struct Counts {
-    std::array<std::uint32_t, mail::kVerbs> tried{}, succeeded{};
-  };
-  std::unique_ptr<Counts> counts_;  // nullptr: it has given no command
-  std::uint32_t errors_ = 0, junk_ = 0;
-  std::optional<metrics::Reason> reason_;  // why the next reply refuses; none: protocol
-  SteadyTime waiting_since_{};             // for a command
-  std::optional<Stress::Taken> place_;     // among the sessions that are served
-  bool failed_ = false;                    // the command under way was refused
-  bool forbid_bare_newline_ = true;
-  bool any_end_of_data_ = false;  // LF.LF ends a message of this client
-  bool hang_up_ = false;          // a reply said 421 or 521
+  CommandCounts counts_;
+  std::uint32_t junk_ = 0;
 };
 
 }  // namespace pen::smtpd

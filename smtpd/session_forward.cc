@@ -4,6 +4,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/client_attributes.h"
+#include "smtpd/arrival.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
@@ -17,23 +18,26 @@ std::string as_said(std::string name) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return name;
 }
-}  // namespace
 
-std::string Session::attributes_refused(const mail::CommandLine& line, std::string_view verb, bool permitted) const {
-  if (transaction_) return "503 5.5.1 Error: MAIL transaction in progress";
+/// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
+std::string attributes_refused(const Conversation& talk, const mail::CommandLine& line, std::string_view verb,
+                               bool permitted) {
+  if (talk.transaction) return "503 5.5.1 Error: MAIL transaction in progress";
   if (trim(line.args).empty()) return fmt::format("501 5.5.4 Syntax: {} attribute=value...", verb);
   if (!permitted) return "550 5.7.0 Error: insufficient authorization";
   return {};
 }
 
-async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(line, "XFORWARD", standing_.may_xforward); !no.empty())
-    co_return co_await refuse(no);
+}  // namespace
+
+async::Task<Flow> Session::xforward(const mail::CommandLine& line) {
+  if (const auto no = attributes_refused(talk_, line, "XFORWARD", talk_.standing.may_xforward); !no.empty())
+    co_return co_await talk_.refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
-    co_return co_await refuse("501 5.5.4 Error: attribute=value expected");
+    co_return co_await talk_.refuse("501 5.5.4 Error: attribute=value expected");
   }
-  Forwarded next = client_.forwarded ? *client_.forwarded : Forwarded();
+  Forwarded next = talk_.client.forwarded ? *talk_.client.forwarded : Forwarded();
   for (const auto& a : *attributes) {
     const std::string value = a.kind == Kind::value ? a.value : std::string();
     if (a.name == "name") {
@@ -42,7 +46,7 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
       // Without an address it would look like mail that was submitted here.
       next.client.address = a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
       if (next.client.address.empty()) {
-        co_return co_await refuse("501 5.5.4 Bad ADDR syntax: " + printable(value, 100));
+        co_return co_await talk_.refuse("501 5.5.4 Bad ADDR syntax: " + printable(value, 100));
       }
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
@@ -56,28 +60,28 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
     } else if (a.name == "source") {
       next.local = a.kind == Kind::value ? std::optional(iequals(value, "LOCAL")) : std::nullopt;
     } else {
-      co_return co_await refuse(
+      co_return co_await talk_.refuse(
           fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(as_said(a.name), 50)));
     }
   }
-  client_.forwarded = std::make_unique<Forwarded>(std::move(next));
-  reply("250 2.0.0 Ok");
+  talk_.client.forwarded = std::make_unique<Forwarded>(std::move(next));
+  talk_.reply("250 2.0.0 Ok");
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(line, "XCLIENT", standing_.may_xclient); !no.empty())
-    co_return co_await refuse(no);
+async::Task<Flow> Session::xclient(const mail::CommandLine& line) {
+  if (const auto no = attributes_refused(talk_, line, "XCLIENT", talk_.standing.may_xclient); !no.empty())
+    co_return co_await talk_.refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
-    co_return co_await refuse("501 5.5.4 Error: attribute=value expected");
+    co_return co_await talk_.refuse("501 5.5.4 Error: attribute=value expected");
   }
-  Peer next = client_.peer;
+  Peer next = talk_.client.peer;
   std::string helo;
   bool extended = false;
   std::unique_ptr<Login> login;
   bool named = false, reverse = false;
-  async::SocketAddress reached = client_.reached ? *client_.reached : async::SocketAddress();
+  async::SocketAddress reached = talk_.client.reached ? *talk_.client.reached : async::SocketAddress();
   const auto name = [](const mail::ClientAttribute& a, std::string& into, NameState& state) {
     into = a.kind == Kind::value ? a.value : "unknown";
     state = a.kind == Kind::value         ? NameState::ok
@@ -115,11 +119,11 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
     } else if (a.name == "login") {
       if (!value.empty()) login.reset(new Login{.method = "XCLIENT", .username = value});
     } else {
-      co_return co_await refuse(
+      co_return co_await talk_.refuse(
           fmt::format("501 5.5.4 Bad XCLIENT attribute name: {}", printable(as_said(a.name), 50)));
     }
     if (!bad.empty()) {
-      co_return co_await refuse(fmt::format("501 5.5.4 Bad {} syntax: {}", bad, printable(value, 100)));
+      co_return co_await talk_.refuse(fmt::format("501 5.5.4 Bad {} syntax: {}", bad, printable(value, 100)));
     }
   }
   // A verified name is also the reverse name, unless REVERSE_NAME gives another.
@@ -133,20 +137,21 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
                          : next.name_state == NameState::temporary ? NameState::temporary
                                                                    : NameState::ok;
   next.own_address = false;
-  if (!first_peer_) first_peer_ = std::make_unique<Peer>(client_.peer);
-  client_.peer = std::move(next);
-  client_.helo = std::move(helo);
-  client_.esmtp = extended;
-  client_.login = std::move(login);
-  if (!reached.host.empty() || reached.port != 0) client_.reached = std::make_unique<async::SocketAddress>(reached);
-  client_.forwarded.reset();
+  if (!first_peer_) first_peer_ = std::make_unique<Peer>(talk_.client.peer);
+  talk_.client.peer = std::move(next);
+  talk_.client.helo = std::move(helo);
+  talk_.client.esmtp = extended;
+  talk_.client.login = std::move(login);
+  if (!reached.host.empty() || reached.port != 0)
+    talk_.client.reached = std::make_unique<async::SocketAddress>(reached);
+  talk_.client.forwarded.reset();
   access_denied_.clear();
   // The session begins anew, as if that client had just connected: with its rights and its limits. What a proxy passes
   // on from now on may be that client's own commands, so the proxy's right to XCLIENT must have ended.
   limits_.peer_changed();
-  co_await ask_lists_about_address();
+  co_await ask_lists_about_address(talk_);
   co_await learn_standing();
-  watchers_.client_known();
+  talk_.watchers.client_known();
   if (co_await too_many_connections()) co_return Flow::close;
   co_return co_await greet();
 }

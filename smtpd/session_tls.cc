@@ -1,11 +1,11 @@
-/// STARTTLS and TLS from the first byte.
+#include "smtpd/session_tls.h"
+
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/map/log_level.h"
 #include "lib/net/tls/session.h"
-#include "smtpd/session.h"
 #include "smtpd/told.h"
 
 namespace pen::smtpd {
@@ -41,111 +41,63 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
   return text;
 }
 
-}  // namespace
-
-async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
-  if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: STARTTLS");
-  if (client_.tls) co_return co_await refuse("503 5.5.1 Error: TLS already active");
-  if (policy_->tls.level == TlsLevel::none || (discarded().bits & keyword::kStartTls) != 0)
-    co_return co_await refuse("502 5.5.1 Error: command not implemented");
-  if (co_await limits_.too_many_handshakes()) {
-    reason_ = metrics::Reason::rate;
-    co_return co_await refuse(fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
-                              mail::ErrorClass::policy);
-  }
-  auto context = server_.tls ? co_await server_.tls->current(until()) : nullptr;
-  if (!context)
-    co_return co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
-  // Bytes after the command came in clear text and need not be the client's (RFC 3207 section 4.2). Normally they
-  // have been refused as an error before this; if that check is off, they are dropped here.
-  if (!stream_.buffered().empty()) {
-    log::info("{} bytes in clear text behind STARTTLS from {} are dropped", stream_.buffered().size(),
-              client_.peer.shown());
-    stream_.consume(stream_.buffered().size());
-  }
-  reply("220 2.0.0 Ready to start TLS");
-  if (auto flushed = co_await stream_.flush(until()); !flushed) co_return read_failed(flushed.error());
-  co_return co_await start_tls(std::move(context));
-}
-
-async::Task<bool> Session::known_certificate() {
-  if (!client_.tls || !client_.tls->certificate) co_return false;
-  co_return co_await server_.intake.tables.ask([this] {
-    const auto& known = policy_->relay_clientcerts;
-    for (const std::string* print : {&client_.tls->fingerprint, &client_.tls->key_fingerprint})
-      if (const auto found = known.lookup(*print); found && *found) return true;
-    return false;
-  });
-}
-
-async::Task<int> Session::tls_loglevel() {
-  const int usual = static_cast<int>(settings().smtpd_tls_loglevel);
-  const Result<int> found = co_await server_.intake.tables.ask([&] {
-    const Peer& peer = client_.peer;
+/// The log level of TLS for this client: smtpd_tls_loglevel_maps, smtpd_tls_loglevel.
+[[gnu::noinline]] async::Task<int> tls_loglevel(const Conversation& talk) {
+  const int usual = static_cast<int>(talk.settings().smtpd_tls_loglevel);
+  const Result<int> found = co_await talk.server.intake.tables.ask([&] {
+    const Peer& peer = talk.client.peer;
     const bool named = peer.name_state == NameState::ok;
-    return map::find_log_level(policy_->tls_loglevels, named ? std::string_view(peer.name) : std::string_view(),
-                               peer.address, policy_->tls_loglevel_parents, usual);
+    return map::find_log_level(talk.policy().tls_loglevels, named ? std::string_view(peer.name) : std::string_view(),
+                               peer.address, talk.policy().tls_loglevel_parents, usual);
   });
   if (!found) log::warning("smtpd_tls_loglevel_maps: {}", found.error().message());
   co_return found.value_or(usual);
 }
 
-async::Task<Session::Flow> Session::wrap() {
-  if (co_await limits_.too_many_handshakes()) {
-    log::warning("New TLS session rate limit reached: {} is disconnected", client_.peer.shown());
-    went_wrong(mail::ErrorClass::policy);
-    stream_.close();
-    co_return Flow::close;
-  }
-  auto context = server_.tls ? co_await server_.tls->current(until()) : nullptr;
-  if (context) co_return co_await start_tls(std::move(context));
-  log::warning("TLS is not available: {} is disconnected", client_.peer.shown());
-  went_wrong(mail::ErrorClass::software);
-  stream_.close();
-  co_return Flow::close;
-}
+}  // namespace
 
-async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context> context) {
-  const auto& s = settings();
+async::Task<Flow> start_tls(Conversation& talk, ClientLimits& limits, std::shared_ptr<const tls::Context> context) {
+  const auto& s = talk.settings();
   const auto asked = context->options().client_certificate;
   using Ask = tls::ContextOptions::ClientCertificate;
   auto done = co_await tls::accept(
-      stream_, std::move(context),
-      {.deadline = server_.loop.now() + s.smtpd_starttls_timeout, .cancel = &server_.stop_cancel()});
+      talk.stream, std::move(context),
+      {.deadline = talk.server.loop.now() + s.smtpd_starttls_timeout, .cancel = &talk.server.stop_cancel()});
   if (!done) {
     // No reply is possible: the client expects TLS.
     if (done.error().is(async::WaitError::timed_out)) {
-      log::info("timeout after {} from {}", last_command_, client_.peer.shown());
-      metrics::smtpd_timeouts.add(metrics::stage_of(last_command_));
+      log::info("timeout after {} from {}", talk.last_command, talk.client.peer.shown());
+      metrics::smtpd_timeouts.add(metrics::stage_of(talk.last_command));
     } else if (!done.error().is(async::WaitError::cancelled)) {
-      log::info("SSL_accept error from {}: {}", client_.peer.shown(), done.error().message());
-      log::info("lost connection after {} from {}", last_command_, client_.peer.shown());
-      metrics::smtpd_connections_lost.add(metrics::stage_of(last_command_));
+      log::info("SSL_accept error from {}: {}", talk.client.peer.shown(), done.error().message());
+      log::info("lost connection after {} from {}", talk.last_command, talk.client.peer.shown());
+      metrics::smtpd_connections_lost.add(metrics::stage_of(talk.last_command));
     }
-    ++server_.counts.failed_handshakes;
+    ++talk.server.counts.failed_handshakes;
     metrics::smtpd_tls_failures.add();
-    tell_tls(client_, {}, {}, false, done.error().message());
-    watchers_.handshake();
-    failed_ = true;
-    stream_.close();
+    tell_tls(talk.client, {}, {}, false, done.error().message());
+    talk.watchers.handshake();
+    talk.failed = true;
+    talk.stream.close();
     co_return Flow::close;
   }
   const tls::SessionInfo& info = *done;
-  ++server_.counts.tls_sessions;
+  ++talk.server.counts.tls_sessions;
   metrics::smtpd_tls_sessions.add(metrics::version_of(info.protocol));
-  tell_tls(client_, info.protocol, info.cipher, info.trusted);
+  tell_tls(talk.client, info.protocol, info.cipher, info.trusted);
   if (info.resumed)
-    ++server_.counts.tls_resumed;
+    ++talk.server.counts.tls_resumed;
   else  // refused from the next handshake on: this one's cost is spent
-    (void)co_await limits_.too_often(ClientLimits::Event::tls, s.smtpd_client_new_tls_session_rate_limit);
-  const int level = policy_->tls_loglevels.empty() ? static_cast<int>(s.smtpd_tls_loglevel) : co_await tls_loglevel();
-  if (level > 0) log::info("{}", tls::log_line(info, "from", client_.peer.shown()));
+    (void)co_await limits.too_often(ClientLimits::Event::tls, s.smtpd_client_new_tls_session_rate_limit);
+  const int level =
+      talk.policy().tls_loglevels.empty() ? static_cast<int>(s.smtpd_tls_loglevel) : co_await tls_loglevel(talk);
+  if (level > 0) log::info("{}", tls::log_line(info, "from", talk.client.peer.shown()));
   // Forget what the client said in clear text (RFC 3207 section 4.2).
-  client_.helo.clear();
-  client_.esmtp = false;
-  client_.login.reset();
-  reset_transaction();
-  client_.tls.reset(
+  talk.client.helo.clear();
+  talk.client.esmtp = false;
+  talk.client.login.reset();
+  talk.reset_transaction();
+  talk.client.tls.reset(
       new SecureClient{.trace = s.smtpd_tls_received_header ? trace_lines(info, asked != Ask::unasked) : std::string(),
                        .certificate = info.peer_certificate,
                        .trusted = info.trusted,
@@ -157,16 +109,32 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
                        .cipher = info.cipher,
                        .server_name = info.server_name,
                        .used_bits = info.used_bits});
-  watchers_.handshake();
+  talk.watchers.handshake();
   if (asked == Ask::required && !info.trusted) {
-    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", client_.peer.shown(), info.why_not);
-    failed_ = true;
-    went_wrong(mail::ErrorClass::policy);
-    reason_ = metrics::Reason::tls;
-    reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));
+    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", talk.client.peer.shown(),
+              info.why_not);
+    talk.failed = true;
+    talk.went_wrong(mail::ErrorClass::policy);
+    talk.reason = metrics::Reason::tls;
+    talk.reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));
     co_return Flow::close;
   }
   co_return Flow::go_on;
+}
+
+async::Task<Flow> wrap(Conversation& talk, ClientLimits& limits) {
+  if (co_await limits.too_many_handshakes()) {
+    log::warning("New TLS session rate limit reached: {} is disconnected", talk.client.peer.shown());
+    talk.went_wrong(mail::ErrorClass::policy);
+    talk.stream.close();
+    co_return Flow::close;
+  }
+  auto context = talk.server.tls ? co_await talk.server.tls->current(talk.until()) : nullptr;
+  if (context) co_return co_await start_tls(talk, limits, std::move(context));
+  log::warning("TLS is not available: {} is disconnected", talk.client.peer.shown());
+  talk.went_wrong(mail::ErrorClass::software);
+  talk.stream.close();
+  co_return Flow::close;
 }
 
 }  // namespace pen::smtpd

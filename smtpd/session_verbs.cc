@@ -7,19 +7,39 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
-#include "lib/mail/client_attributes.h"
+#include "smtpd/extensions.h"
 #include "smtpd/lists_ahead.h"
+#include "smtpd/login_dialogue.h"
+#include "smtpd/other_protocol.h"
+#include "smtpd/refused_session.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
 
 using mail::Verb;
 
-bool Session::looks_like_field(std::string_view word) {
-  const auto colon = word.find(':');
-  return colon != 0 && colon != std::string_view::npos &&
-         std::ranges::all_of(word.substr(0, colon), [](char c) { return c > 32 && c < 127; });
+namespace {
+
+/// What smtpd_command_filter makes of a command. Error: the client has its reply.
+[[gnu::noinline]] async::Task<Result<std::string>> filter_command(Conversation& talk, std::string text) {
+  const std::string key(trim(text));
+  auto found = co_await talk.server.intake.tables.ask([&] { return talk.policy().command_filter.lookup(key); });
+  if (found) {
+    if (!*found) co_return text;
+    log::info("{}: replacing command \"{}\" with \"{}\"", talk.client.peer.shown(), printable(text, 100),
+              printable(**found, 100));
+    co_return **std::move(found);
+  }
+  log::warning("smtpd_command_filter: lookup error for \"{}\": {}", printable(text, 100), found.error().message());
+  log::info("NOQUEUE: reject: {} from {}: 421 4.3.0 {} Server local data error", talk.last_command,
+            talk.client.peer.shown(), talk.settings().myhostname);
+  talk.went_wrong(mail::ErrorClass::data);
+  talk.reason = metrics::Reason::resources;
+  talk.reply(fmt::format("421 4.3.0 {} Server local data error", talk.settings().myhostname));
+  co_return std::unexpected(std::move(found).error());
 }
+
+}  // namespace
 
 struct Session::VerbRow {
   Verb verb;
@@ -63,134 +83,112 @@ const Session::VerbRow& Session::row_of(Verb verb) {
 }
 
 bool Session::out_of_turn(Verb verb) const {
-  return !stream_.buffered().empty() && !(client_.esmtp && !row_of(verb).ends_group);
+  return !talk_.stream.buffered().empty() && !(talk_.client.esmtp && !row_of(verb).ends_group);
 }
 
 bool Session::improper_pipelining(Verb verb, std::string_view name) {
   if (!out_of_turn(verb)) return false;
-  if (!client_.improper_pipelining) {
-    client_.improper_pipelining = true;
-    log::info("improper command pipelining after {} from {}: {}", name, client_.peer.shown(),
-              printable(stream_.buffered().substr(0, 100), 100));
+  if (!talk_.client.improper_pipelining) {
+    talk_.client.improper_pipelining = true;
+    log::info("improper command pipelining after {} from {}: {}", name, talk_.client.peer.shown(),
+              printable(talk_.stream.buffered().substr(0, 100), 100));
   }
-  if (!settings().smtpd_forbid_unauth_pipelining) return false;
-  went_wrong(mail::ErrorClass::protocol);
-  reply("554 5.5.0 Error: SMTP protocol synchronization");
+  if (!talk_.settings().smtpd_forbid_unauth_pipelining) return false;
+  talk_.went_wrong(mail::ErrorClass::protocol);
+  talk_.reply("554 5.5.0 Error: SMTP protocol synchronization");
   return true;
 }
 
-async::Task<Session::Flow> Session::command(std::string_view raw) {
+async::Task<std::optional<Flow>> Session::misbehaved(triage::Test test, std::string_view about, std::string_view text,
+                                                     std::string_view command) {
+  if (co_await screened_->misbehaved(test, about, text) == Flow::close) co_return Flow::close;
+  if (!doomed()) co_return std::nullopt;
+  screened_->doom_transaction();
+  co_return co_await RefusedSession(talk_, *screened_).command(command);
+}
+
+async::Task<Flow> Session::command(std::string_view raw) {
   std::string_view text = raw.substr(0, raw.size() - 1);
   const bool bare = !text.ends_with('\r');
   if (!bare) text.remove_suffix(1);
-  watchers_.heard(text);
+  talk_.watchers.heard(text);
   if (bare && watches(triage::Test::bare_newline)) {
-    if (co_await misbehaved(triage::Test::bare_newline, text, {}) == Flow::close) co_return Flow::close;
-    if (doomed()) {
-      doom_transaction();
-      co_return co_await refuse_command(text);
-    }
+    if (const auto ended = co_await misbehaved(triage::Test::bare_newline, text, {}, text)) co_return *ended;
   }
-  if (bare && forbid_bare_newline_) co_return bare_newline();
-  if (policy_->command_filter.empty()) co_return co_await obey(text);
-  const Result<std::string> replaced = co_await filter_command(std::string(text));
+  if (bare && talk_.standing.forbid_bare_newline) co_return talk_.bare_newline();
+  if (talk_.policy().command_filter.empty()) co_return co_await obey(text);
+  const Result<std::string> replaced = co_await filter_command(talk_, std::string(text));
   if (!replaced) co_return Flow::close;
   co_return co_await obey(*replaced);
 }
 
-async::Task<Result<std::string>> Session::filter_command(std::string text) {
-  const std::string key(trim(text));
-  auto found = co_await server_.intake.tables.ask([&] { return policy_->command_filter.lookup(key); });
-  if (found) {
-    if (!*found) co_return text;
-    log::info("{}: replacing command \"{}\" with \"{}\"", client_.peer.shown(), printable(text, 100),
-              printable(**found, 100));
-    co_return **std::move(found);
-  }
-  log::warning("smtpd_command_filter: lookup error for \"{}\": {}", printable(text, 100), found.error().message());
-  log::info("NOQUEUE: reject: {} from {}: 421 4.3.0 {} Server local data error", last_command_, client_.peer.shown(),
-            settings().myhostname);
-  went_wrong(mail::ErrorClass::data);
-  reason_ = metrics::Reason::resources;
-  reply(fmt::format("421 4.3.0 {} Server local data error", settings().myhostname));
-  co_return std::unexpected(std::move(found).error());
-}
-
-async::Task<Session::Flow> Session::obey(std::string_view text) {
-  const auto& s = settings();
+async::Task<Flow> Session::obey(std::string_view text) {
+  const auto& s = talk_.settings();
   const mail::CommandLine line = mail::split_command(text);
-  failed_ = false;
+  talk_.failed = false;
   const Verb verb = line.verb;
   const VerbRow& row = row_of(verb);
 
   if (verb == Verb::unknown && watches(triage::Test::non_smtp) &&
-      (looks_like_field(line.word) || screened_->rules().forbidden_commands.matches(line.word).value_or(false))) {
-    if (co_await misbehaved(triage::Test::non_smtp, last_command_, text) == Flow::close) co_return Flow::close;
-    if (doomed()) {
-      doom_transaction();
-      co_return co_await refuse_command(text);
-    }
+      other_protocol(line.word, screened_->rules().forbidden_commands)) {
+    if (const auto ended = co_await misbehaved(triage::Test::non_smtp, talk_.last_command, text, text))
+      co_return *ended;
   }
   // A table that cannot be read makes no difference to any command.
-  if (!policy_->noop_commands.empty() && policy_->noop_commands.matches(line.word).value_or(false)) {
-    if (static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
-    last_command_ = mail::verb_name(verb);
-    count(verb, true);
-    reply("250 2.0.0 Ok");
+  if (!talk_.policy().noop_commands.empty() && talk_.policy().noop_commands.matches(line.word).value_or(false)) {
+    if (static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++talk_.errors;
+    talk_.last_command = mail::verb_name(verb);
+    counts_.add(verb, true);
+    talk_.reply("250 2.0.0 Ok");
     co_return Flow::go_on;
   }
-  if (verb == Verb::unknown &&
-      (looks_like_field(line.word) || policy_->forbidden_commands.matches(line.word).value_or(false))) {
-    log::warning("non-SMTP command from {}: {}", client_.peer.shown(), printable(text, 100));
-    count(verb, false);
-    last_command_ = "UNKNOWN";
-    went_wrong(mail::ErrorClass::protocol);
-    reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
+  if (verb == Verb::unknown && other_protocol(line.word, talk_.policy().forbidden_commands)) {
+    log::warning("non-SMTP command from {}: {}", talk_.client.peer.shown(), printable(text, 100));
+    counts_.add(verb, false);
+    talk_.last_command = "UNKNOWN";
+    talk_.went_wrong(mail::ErrorClass::protocol);
+    talk_.reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
     co_return Flow::close;
   }
   if (verb != Verb::bdat && watches(triage::Test::pipelining) && out_of_turn(verb)) {
-    const std::string rest(stream_.buffered().substr(0, 100));
-    if (co_await misbehaved(triage::Test::pipelining, mail::verb_name(verb), rest) == Flow::close)
-      co_return Flow::close;
-    if (doomed()) {
-      doom_transaction();
-      co_return co_await refuse_command(text);
-    }
+    const std::string rest(talk_.stream.buffered().substr(0, 100));
+    if (const auto ended = co_await misbehaved(triage::Test::pipelining, mail::verb_name(verb), rest, text))
+      co_return *ended;
   }
   if (!access_denied_.empty() && verb != Verb::quit) {
-    count(verb, false);
-    last_command_ = mail::verb_name(verb);
-    std::string denied = fmt::format("503 5.7.0 Error: access denied for {}", client_.peer.shown());
+    counts_.add(verb, false);
+    talk_.last_command = mail::verb_name(verb);
+    std::string denied = fmt::format("503 5.7.0 Error: access denied for {}", talk_.client.peer.shown());
     if (verb == Verb::bdat) co_return co_await refuse_chunk(line, std::move(denied), mail::ErrorClass::policy);
-    co_return co_await refuse(denied, mail::ErrorClass::policy);
+    co_return co_await talk_.refuse(denied, mail::ErrorClass::policy);
   }
-  if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
+  if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++talk_.errors;
   if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
-    last_command_ = mail::verb_name(verb);
-    count(verb, false);
+    talk_.last_command = mail::verb_name(verb);
+    counts_.add(verb, false);
     co_return Flow::close;
   }
-  if (policy_->tls.level == TlsLevel::encrypt && !client_.secured() && !row.before_tls) {
-    last_command_ = mail::verb_name(verb);
-    count(verb, false);
-    reason_ = metrics::Reason::tls;
+  if (talk_.policy().tls.level == TlsLevel::encrypt && !talk_.client.secured() && !row.before_tls) {
+    talk_.last_command = mail::verb_name(verb);
+    counts_.add(verb, false);
+    talk_.reason = metrics::Reason::tls;
     constexpr std::string_view kFirst = "530 5.7.0 Must issue a STARTTLS command first";
     if (verb == Verb::bdat) co_return co_await refuse_chunk(line, std::string(kFirst), mail::ErrorClass::policy);
-    co_return co_await refuse(kFirst, mail::ErrorClass::policy);
+    co_return co_await talk_.refuse(kFirst, mail::ErrorClass::policy);
   }
-  last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
+  talk_.last_command = mail::verb_name(verb);  // line stays valid: nothing has been read yet
   const bool unseen = verb == Verb::starttls || verb == Verb::auth || verb == Verb::vrfy || verb == Verb::etrn;
-  if (unseen && filters_ && filters_->refused_session()) {
-    count(verb, false);
-    co_return co_await answer(*filters_->refused_session());
+  if (unseen && talk_.filters && talk_.filters->refused_session()) {
+    counts_.add(verb, false);
+    co_return co_await talk_.answer(*talk_.filters->refused_session());
   }
   const Flow flow = co_await (this->*row.handler)(line);
-  if (verb != Verb::rcpt) count(verb, !failed_);  // a batch counts its own
+  if (verb != Verb::rcpt) counts_.add(verb, !talk_.failed);  // a batch counts its own
   co_return flow;
 }
 
-async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
-  const auto& s = settings();
+async::Task<Flow> Session::hello(const mail::CommandLine& line) {
+  const auto& s = talk_.settings();
   const bool extended = line.verb == Verb::ehlo;
   // All of it: a second word makes the name one that reject_invalid_helo_hostname refuses.
   std::string name;
@@ -198,87 +196,47 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
     if (!name.empty()) name += ' ';
     name += word;
   }
-  if (name.empty()) co_return co_await refuse(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
-  if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
-  const std::string before = std::exchange(client_.helo, name);
-  const bool esmtp_before = std::exchange(client_.esmtp, extended);
-  if (policy_->named_lists && asked_ahead(client_) && client_.helo != before)
-    ask_ahead_about_name(server_.lists, policy_->named_lists->helo, client_.helo);
-  Subject about = subject();
+  if (name.empty())
+    co_return co_await talk_.refuse(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
+  if (name.size() > 255) co_return co_await talk_.refuse("501 5.5.4 Error: hostname too long");
+  const std::string before = std::exchange(talk_.client.helo, name);
+  const bool esmtp_before = std::exchange(talk_.client.esmtp, extended);
+  if (talk_.policy().named_lists && asked_ahead(talk_.client) && talk_.client.helo != before)
+    ask_ahead_about_name(talk_.server.lists, talk_.policy().named_lists->helo, talk_.client.helo);
+  Subject about = talk_.subject();
   about.where = extended ? "EHLO" : "HELO";
   about.sender.reset();
-  const Verdict verdict = co_await ask(&Checks::helo, std::move(about));
+  const Verdict verdict = co_await talk_.ask(&Checks::helo, std::move(about));
   if (verdict.rejected()) {
-    client_.helo = before;
-    client_.esmtp = esmtp_before;
-    co_return co_await refuse(verdict);
+    talk_.client.helo = before;
+    talk_.client.esmtp = esmtp_before;
+    co_return co_await talk_.refuse(verdict);
   }
-  reset_transaction();
-  if (filters_)
-    if (auto no = co_await filters_->helo()) co_return co_await answer(*std::move(no));
+  talk_.reset_transaction();
+  if (talk_.filters)
+    if (auto no = co_await talk_.filters->helo()) co_return co_await talk_.answer(*std::move(no));
   if (extended)
-    write_reply(ehlo_reply(co_await auth_keyword()));
+    talk_.write_reply(ehlo_reply(talk_, co_await LoginDialogue(talk_).offered()));
   else
-    reply("250 " + s.myhostname);
+    talk_.reply("250 " + s.myhostname);
   co_return Flow::go_on;
 }
 
-std::string Session::ehlo_reply(std::string_view mechanisms) const {
-  const auto& s = settings();
-  std::string text = "250-" + s.myhostname + "\r\n";
-  std::size_t last = 0;
-  const auto add = [&](unsigned bit, std::string_view word) {
-    if ((discarded().bits & bit) != 0) return;
-    last = text.size();
-    text.append("250-").append(word).append("\r\n");
-  };
-  add(keyword::kPipelining, "PIPELINING");
-  add(keyword::kSize, s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
-  if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
-  if (server_.site_flush) add(keyword::kEtrn, "ETRN");
-  if (policy_->tls.level != TlsLevel::none && !client_.secured() && server_.tls && server_.tls->available())
-    add(keyword::kStartTls, "STARTTLS");
-  if (client_.secured()) add(keyword::kRequireTls, "REQUIRETLS");
-  if (!mechanisms.empty()) {
-    add(keyword::kAuth, fmt::format("AUTH {}", mechanisms));
-    if (s.broken_sasl_auth_clients) add(keyword::kAuth, fmt::format("AUTH={}", mechanisms));
-  }
-  if (standing_.may_verp) add(keyword::kVerp, "XVERP");
-  if (standing_.may_xclient)
-    add(keyword::kXclient, "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
-  if (standing_.may_xforward) add(keyword::kXforward, fmt::format("XFORWARD {}", mail::xforward::kAll));
-  add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
-  add(keyword::kEightBitMime, "8BITMIME");
-  add(keyword::kDsn, "DSN");
-  add(keyword::kSmtpUtf8, "SMTPUTF8");
-  if (policy_->priorities && policy_->priorities->takes_parameter()) add(keyword::kMtPriority, "MT-PRIORITY");
-  if (s.future_release_limit > milliseconds(0)) {
-    const auto longest = std::chrono::ceil<seconds>(s.future_release_limit);
-    const auto latest = std::chrono::floor<seconds>(server_.loop.clock().wall_now()) + longest;
-    add(keyword::kFutureRelease, fmt::format("FUTURERELEASE {} {}", longest.count(), mail::date_time(latest)));
-  }
-  add(keyword::kLimits, fmt::format("LIMITS RCPTMAX={}", s.smtpd_recipient_limit));
-  add(keyword::kChunking, "CHUNKING");
-  text[last + 3] = ' ';
-  if (!discarded().words.empty()) log::info("discarding EHLO keywords: {}", discarded().words);
-  return text;
-}
-
-async::Task<Session::Flow> Session::rset(const mail::CommandLine& line) {
-  if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: RSET");
-  reset_transaction();
-  reply("250 2.0.0 Ok");
+async::Task<Flow> Session::rset(const mail::CommandLine& line) {
+  if (!line.args.empty()) co_return co_await talk_.refuse("501 5.5.4 Syntax: RSET");
+  talk_.reset_transaction();
+  talk_.reply("250 2.0.0 Ok");
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::noop(const mail::CommandLine&) {
-  reply("250 2.0.0 Ok");
+async::Task<Flow> Session::noop(const mail::CommandLine&) {
+  talk_.reply("250 2.0.0 Ok");
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
-  if (settings().disable_vrfy_command)
-    co_return co_await refuse("502 5.5.1 VRFY command is disabled", mail::ErrorClass::policy);
+async::Task<Flow> Session::verify(const mail::CommandLine& line) {
+  if (talk_.settings().disable_vrfy_command)
+    co_return co_await talk_.refuse("502 5.5.1 VRFY command is disabled", mail::ErrorClass::policy);
   std::string_view rest = line.args;
   bool smtputf8 = false;
   if (const auto space = rest.rfind(' ');
@@ -287,42 +245,43 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
     rest = rest.substr(0, space);
   }
   if (rest.empty())
-    co_return co_await refuse(settings().smtputf8_enable ? "501 5.5.4 Syntax: VRFY address [SMTPUTF8]"
-                                                         : "501 5.5.4 Syntax: VRFY address");
-  auto address = mail::take_path(rest, false, odd_domains());
+    co_return co_await talk_.refuse(talk_.settings().smtputf8_enable ? "501 5.5.4 Syntax: VRFY address [SMTPUTF8]"
+                                                                     : "501 5.5.4 Syntax: VRFY address");
+  auto address = mail::take_path(rest, false, odd_domains(talk_));
   if (!address || address->empty() || !rest.empty())
-    co_return co_await refuse("501 5.1.3 Bad recipient address syntax");
-  if (!mail::all_ascii(*address) && !smtputf8 && settings().strict_smtputf8)
-    co_return co_await refuse("553 5.6.7 Address needs SMTPUTF8");
-  Subject about = subject();
+    co_return co_await talk_.refuse("501 5.1.3 Bad recipient address syntax");
+  if (!mail::all_ascii(*address) && !smtputf8 && talk_.settings().strict_smtputf8)
+    co_return co_await talk_.refuse("553 5.6.7 Address needs SMTPUTF8");
+  Subject about = talk_.subject();
   about.where = "VRFY";
   about.recipient = *address;
-  const Verdict verdict = co_await ask(&Checks::recipient, std::move(about));
-  if (verdict.rejected()) co_return co_await refuse(verdict);
-  reply("252 2.0.0 " + *address);
+  const Verdict verdict = co_await talk_.ask(&Checks::recipient, std::move(about));
+  if (verdict.rejected()) co_return co_await talk_.refuse(verdict);
+  talk_.reply("252 2.0.0 " + *address);
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::help(const mail::CommandLine&) {
-  reply("214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY ETRN HELP QUIT");
+async::Task<Flow> Session::help(const mail::CommandLine&) {
+  talk_.reply("214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY ETRN HELP QUIT");
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::quit(const mail::CommandLine&) {
-  if (screened_ && screened_->saw_mail) behaved_well();
-  reply("221 2.0.0 Bye");
+async::Task<Flow> Session::quit(const mail::CommandLine&) {
+  if (screened_ && screened_->saw_mail) screened_->behaved_well();
+  talk_.reply("221 2.0.0 Bye");
   co_return Flow::close;
 }
 
-async::Task<Session::Flow> Session::not_implemented(const mail::CommandLine&) {
-  co_return co_await refuse("502 5.5.1 Error: command not implemented");
+async::Task<Flow> Session::not_implemented(const mail::CommandLine&) {
+  co_return co_await talk_.refuse("502 5.5.1 Error: command not implemented");
 }
 
-async::Task<Session::Flow> Session::not_recognized(const mail::CommandLine& line) {
-  if (filters_)
-    if (auto no = co_await filters_->unknown(fmt::format("{}{}{}", line.word, line.args.empty() ? "" : " ", line.args)))
-      co_return co_await answer(*std::move(no));
-  co_return co_await refuse("500 5.5.2 Error: command not recognized");
+async::Task<Flow> Session::not_recognized(const mail::CommandLine& line) {
+  if (talk_.filters)
+    if (auto no =
+            co_await talk_.filters->unknown(fmt::format("{}{}{}", line.word, line.args.empty() ? "" : " ", line.args)))
+      co_return co_await talk_.answer(*std::move(no));
+  co_return co_await talk_.refuse("500 5.5.2 Error: command not recognized");
 }
 
 }  // namespace pen::smtpd

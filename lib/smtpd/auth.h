@@ -3,7 +3,7 @@
 ///
 /// Use:     auto auth = AuthPolicy::open(settings, open_options);       // part of Policy
 ///          for (name : auth->offered(authenticator.mechanisms(), secured)) …    // the EHLO line
-///          session_auth.cc has the dialogue, checks_login.cc the restrictions about logins.
+///          LoginDialogue (smtpd) has the dialogue, checks_login.cc the restrictions about logins.
 /// Source:  RFC 4954; Postfix SASL_README, postconf(5) smtpd_sasl_*.
 /// Thread:  immutable; any.
 #include <memory>

@@ -1,0 +1,12 @@
+#include "smtpd/server.h"
+
+namespace pen::smtpd {
+
+void Server::tell_short_memory(const std::string& client) {
+  if (told_short_ != SteadyTime::min() && loop.now() < told_short_ + seconds(60)) return;
+  told_short_ = loop.now();
+  log::warning("recipients of all sessions together take {} bytes: further ones are put off, now of {}",
+               intake.memory.used(), client);
+}
+
+}  // namespace pen::smtpd
