@@ -1,7 +1,8 @@
 #pragma once
 /// TLS below a session: after STARTTLS, or from the first byte on.
 ///
-/// Use:     co_return co_await start_tls(talk, limits, co_await server.tls->current(until));   co_await wrap(talk, limits);
+/// Use:     co_return co_await start_tls(talk, limits, co_await server.tls->current(until));
+///          co_await wrap(talk, limits);
 /// Result:  ClientFacts::tls. close: the session has ended, with its reply if one was possible.
 /// Source:  RFC 3207, RFC 8314; Postfix smtpd(8) for texts and settings.
 /// Thread:  the loop's. The arguments live until the end.
