@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/config/edit.h"
+#include "lib/confine/secrets.h"
 #include "lib/dkim/sign.h"
 #include "lib/mail/address.h"
 #include "lib/mail/wire.h"
@@ -399,8 +401,24 @@ int DkimTool::check() {
   return !good ? 1 : later ? EX_TEMPFAIL : EX_OK;
 }
 
+namespace {
+
+/// Whether the kernel's rules open the directory of one of these files entry by entry, because of key files there: what
+/// has taken the place of such a file is closed to the programs that run (docs/keys.md).
+bool closed_until_reload(const config::Config& config, const std::vector<std::string>& files) {
+  if (!config.settings().confine_files) return false;
+  const auto hidden = confine::secrets_of(config, confine::row_of("smtpd"), confine::real_machine()).hidden;
+  return std::ranges::any_of(files, [&](const std::string& file) {
+    const std::string directory = file.substr(0, file.rfind('/') + 1);
+    return std::ranges::any_of(hidden, [&](const std::string& key) { return key.starts_with(directory); });
+  });
+}
+
+}  // namespace
+
 int DkimTool::rotate() {
-  const config::Settings settings = load_instance(kProgram, options_.directory).settings();
+  const config::Config config = load_instance(kProgram, options_.directory);
+  const config::Settings& settings = config.settings();
   if (!settings.dkim_signing) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
   if (!settings.dkim_opendkim_conf.empty())
     die(kProgram, EX_CONFIG, "with dkim_opendkim_conf: make the key by pendkim generate, and write the lines yourself");
@@ -467,6 +485,10 @@ int DkimTool::rotate() {
       fmt::format("; publish this record before {}: from then on {} signs in place of {}, once DNS has the record\n"
                   "; the record of {} stays until {}; pendkim check says what is due\n",
                   signing::date_text(from), name, join(olds), join(olds), signing::date_text(from + kKeptAfter)));
+  if (closed_until_reload(config, {keys, senders, settings.dkim_key_dates}))
+    print(
+        "; now: penstock reload. Key files stand beside these tables: until then running programs cannot read the new "
+        "ones, and mail waits\n");
   return EX_OK;
 }
 

@@ -628,3 +628,22 @@ class Rotation(Suite):
                 self.assertEqual(again.returncode, 73)
                 instance.reload()
                 self.assertIn(sent(), (["e1", "next"], ["e1", "r1"]))  # DNS is asked anew
+
+    def test_beside_key_files_a_reload_makes_the_new_tables_known(self):
+        keys = Keys(self.folder())
+        dates = keys.write("dates", "")
+        with Dns(ttl=1) as dns, Peer() as peer, \
+                Instance({**relay_to(peer), **dns.settings(), **keys.settings(), "dkim_key_dates": dates}) as instance:
+            made = instance.tool("pendkim", "rotate", "-d", "sender.example", "-s", "next", "--rsa", "1024",
+                                 "--from", "2100-01-01", check=True)
+            if os.geteuid() == 0:  # only then key files are the key process's alone
+                self.assertIn("; now: penstock reload.", made.stdout)
+            with open(keys.senders) as table:
+                self.assertIn("*@sender.example r1,sender.example.next,e1\n", table.read())
+            os.rename(keys.write("dates.new", "r1 - 2000-01-01\nsender.example.next 2000-01-01 -\n"), dates)
+            instance.reload()
+            send(instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"])
+            peer.wait_messages(1)
+            head = peer.messages[0].content.split(b"\r\n\r\n")[0].decode()
+            # DNS has no record of the new key: the old one may have gone on already.
+            self.assertIn(sorted(re.findall(r"[ \t]s=(\w+);", head)), (["e1", "next"], ["e1", "r1"]))
