@@ -266,8 +266,14 @@ class Refusals(Http):
         self.assertTrue(self.refused(503, letter()).headers["Retry-After"])
 
     def test_what_main_cf_says_for_other_services_does_not_shut_this_one(self):
-        mx = self.make({"smtpd_discard_ehlo_keywords": "chunking, pipelining, size"})
+        mx = self.make({"smtpd_discard_ehlo_keywords": "chunking, pipelining, size",
+                        "smtpd_sasl_security_options": "noanonymous, noplaintext",
+                        "smtpd_sasl_mechanism_filter": "plain, login", "smtpd_tls_auth_only": "yes",
+                        "smtpd_sasl_exceptions_networks": "127.0.0.0/8"})
         self.accepted(letter())
+        mx.set_services(service(smtpd_sasl_exceptions_networks="127.0.0.0/8"))
+        mx.reload_whole()
+        self.refused(503, letter(), "AUTH OAUTHBEARER")
         mx.set_services(service(smtpd_discard_ehlo_keywords="chunking"))
         mx.reload_whole()
         self.refused(503, letter(), "CHUNKING")
