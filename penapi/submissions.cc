@@ -178,7 +178,27 @@ class Submissions::Memory {
   bool taken_ = false;
 };
 
-Submissions::Submissions(Server& server) : server_(server), free_(0), freed_(server.loop) {
+/// Of a token that has not been right yet, at smtpd.
+class Submissions::Place {
+ public:
+  explicit Place(async::Semaphore& of) : of_(of) {}
+  ~Place() {
+    if (taken_) of_.release();
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  Task<bool> take(async::Until until) {
+    taken_ = (co_await of_.acquire(until)).has_value();
+    co_return taken_;
+  }
+
+ private:
+  async::Semaphore& of_;
+  bool taken_ = false;
+};
+
+Submissions::Submissions(Server& server)
+    : server_(server), free_(0), freed_(server.loop), strangers_(server.loop, kStrangers) {
   const auto& s = server.config.settings();
   free_ = static_cast<std::size_t>(s.penapi_submission_memory);
   largest_ = free_ / kTimes;
@@ -224,6 +244,27 @@ Task<Response> Submissions::take(async::Stream& stream, const RequestHead& head,
 }
 
 Task<std::optional<Response>> Submissions::log_in(Job& job) {
+  const std::string name = sha256(job.token);
+  if (known_.contains(name)) {
+    auto no = co_await try_token(job);
+    if (no && no->status == 401) known_.erase(name);
+    co_return no;
+  }
+  Place place(strangers_);
+  if (!co_await place.take({.deadline = server_.loop.now() + kStrangerWaits}))
+    co_return put_off("too many tokens are tried at the same time");
+  auto no = co_await try_token(job);
+  if (!no) {
+    if (known_.size() >= kKnown) known_.clear();
+    known_.insert(name);
+  } else if (no->status == 401) {
+    co_await job.smtp.quit();
+    (void)co_await server_.loop.sleep(kWrong, {.cancel = server_.draining()});
+  }
+  co_return no;
+}
+
+Task<std::optional<Response>> Submissions::try_token(Job& job) {
   const auto login = co_await job.smtp.open(job.client, job.token);
   if (!login) {
     const Error& error = login.error();

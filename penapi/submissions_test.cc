@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/async/testing/run.h"
+#include "lib/testing/manual_clock.h"
 #include "lib/testing/suite.h"
 #include "penapi/server.h"
 #include "penapi/service_fixture.h"
@@ -53,6 +54,18 @@ struct Rig {
     loop.spawn("serve", server.serve(std::move(served)));
     return async::testing::run(loop, talk(&client, request(key, token)));
   }
+  /// A request that is under way.
+  struct Asked {
+    async::Stream stream;
+    std::optional<Answer> answer;
+  };
+  std::unique_ptr<Asked> ask(const std::string& token) {
+    auto [client, served] = async::testing::stream_pair(loop);
+    loop.spawn("serve", server.serve(std::move(served)));
+    auto asked = std::make_unique<Asked>(std::move(client));
+    loop.spawn("ask", async::testing::store_result(talk(&asked->stream, request({}, token)), &asked->answer));
+    return asked;
+  }
   std::size_t mails() const { return static_cast<std::size_t>(std::ranges::count_if(service.heard, is_mail)); }
   static bool is_mail(const std::string& line) { return line.starts_with("MAIL "); }
 
@@ -92,6 +105,34 @@ BOOST_AUTO_TEST_CASE(what_was_put_off_at_its_end_may_be_queued_and_is_not_sent_a
   BOOST_TEST(again.status == 503);
   BOOST_TEST(again.says("does not say what became of the earlier request"), again.text);
   BOOST_TEST(rig.mails() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_tokens_take_few_sessions_and_a_second_each_and_right_ones_do_not_wait_for_them) {
+  pen::testing::ManualClock clock;
+  Rig rig(clock);
+  rig.service.replies["BDAT"] = {"250 2.0.0 Ok: 9 bytes for " + Taking::kId};
+  BOOST_TEST(rig.post().status == 202);  // the token is known from now on
+  rig.service.replies["AUTH"] = {"535 5.7.8 Error: authentication failed"};
+  rig.service.sessions = 0;
+  std::vector<std::unique_ptr<Rig::Asked>> wrong;
+  for (std::size_t i = 0; i < 3 * Submissions::kStrangers; ++i)
+    wrong.push_back(rig.ask(Rig::kToken + "-wrong-" + std::to_string(i)));
+  const auto answered = [&] {
+    return std::ranges::count_if(wrong, [](const auto& w) { return w->answer.has_value(); });
+  };
+  for (int i = 0; i < 1000; ++i) rig.loop.run_once();
+  BOOST_TEST(rig.service.sessions == Submissions::kStrangers);
+  BOOST_TEST(rig.service.live == 0u);  // the pause takes no session
+  BOOST_TEST(answered() == 0);
+  rig.service.replies["AUTH"] = {"235 2.7.0 Ok"};
+  BOOST_TEST(rig.post().status == 202);
+  rig.service.replies["AUTH"] = {"535 5.7.8 Error: authentication failed"};
+  for (std::size_t turn = 1; turn <= 3; ++turn) {
+    clock.advance(Submissions::kWrong + milliseconds(100));
+    for (int i = 0; i < 1000; ++i) rig.loop.run_once();
+    BOOST_TEST(answered() == static_cast<std::ptrdiff_t>(turn * Submissions::kStrangers));
+  }
+  for (const auto& w : wrong) BOOST_TEST(w->answer->status == 401);
 }
 
 BOOST_AUTO_TEST_CASE(refusals_are_for_good_if_all_of_them_are) {
