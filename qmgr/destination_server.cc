@@ -203,6 +203,9 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
   } else if (!name) {
     done.outcome = Outcome::failed;
     done.text = "not a name of a destination";
+  } else if (m.verb > Verb::rate) {
+    done.outcome = Outcome::failed;
+    done.text = "no such order";
   }
   const bool source = name && name->starts_with(destdb::kSourceName);
   if (done.outcome == Outcome::ok && source && m.verb != Verb::resume &&

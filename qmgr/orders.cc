@@ -61,6 +61,7 @@ std::string_view said_of(Active::Order order) {
 }  // namespace
 
 void Orders::give(const queue_log::Listed& where, Verb verb, Done done, std::string by, bool named) {
+  if (static_cast<std::size_t>(verb) >= std::size(kEffects)) return done(Outcome::failed);  // no verb of this release
   Order(*this, where, verb, std::move(done), std::move(by), named).give();
 }
 

@@ -53,6 +53,13 @@ BOOST_AUTO_TEST_CASE(an_order_for_a_message_in_work_is_carried_out_at_the_end_of
   BOOST_TEST(log_of("A1") == queue_log::kHold);
 }
 
+BOOST_AUTO_TEST_CASE(an_order_that_is_none_changes_nothing) {
+  admission.admit(begun(envelope("A1")));
+  order("A1", static_cast<Verb>(200));
+  BOOST_TEST(ended(Outcome::failed));
+  BOOST_TEST(active.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_removed_message_is_gone_wherever_it_was) {
   Active& m = admission.admit(begun(envelope("A1")));
   m.spool_file = 3;
