@@ -9,9 +9,6 @@
 namespace pen::dkim {
 namespace {
 
-constexpr std::string_view kResults = "ARC-Authentication-Results", kMessage = "ARC-Message-Signature",
-                           kSeal = "ARC-Seal";
-
 std::string_view value_of(std::string_view whole) { return whole.substr(whole.find(':') + 1); }
 
 std::optional<std::size_t> instance_of(std::string_view text) {
@@ -23,7 +20,7 @@ std::optional<std::size_t> instance_of(std::string_view text) {
 /// The number of the set that a field belongs to.
 std::optional<std::size_t> instance_of(const FieldView& field) {
   const auto value = value_of(field.whole);
-  if (iequals(field.name, kResults)) {
+  if (iequals(field.name, kArcResultsName)) {
     // "i=1; server; results"
     const auto first = without_blanks(value.substr(0, value.find(';')));
     return first.starts_with("i=") ? instance_of(std::string_view(first).substr(2)) : std::nullopt;
@@ -31,6 +28,15 @@ std::optional<std::size_t> instance_of(const FieldView& field) {
   const auto tags = TagList::parse(value);
   const auto* text = tags ? tags->find("i") : nullptr;
   return text != nullptr ? instance_of(*text) : std::nullopt;
+}
+
+/// The parts of a set, in the order in which a seal covers them.
+enum Part : std::uint8_t { kResults, kMessage, kSeal };
+std::optional<Part> part_of(const FieldView& field) {
+  if (iequals(field.name, kArcResultsName)) return kResults;
+  if (iequals(field.name, kArcMessageName)) return kMessage;
+  if (iequals(field.name, kArcSealName)) return kSeal;
+  return std::nullopt;
 }
 
 /// A message signature is a DKIM signature without v=, and its i= is the number of the set.
@@ -99,6 +105,33 @@ std::string_view verdict_word(ArcVerdict verdict) {
   return "unknown";
 }
 
+ArcPlace ArcPlace::of(const std::vector<FieldView>& fields) {
+  ArcPlace out;
+  for (const auto& field : fields) {
+    const auto part = part_of(field);
+    if (!part) continue;
+    append_canonical(Form::relaxed, field.whole, out.text);
+    out.text += "\r\n";
+    const auto instance = instance_of(field);
+    if (!instance) continue;
+    if (out.sets.size() < *instance) out.sets.resize(*instance);
+    out.sets[*instance - 1][*part] = field.whole;
+  }
+  if (!out.sets.empty()) {
+    const auto tags = TagList::parse(value_of(out.sets.back()[kSeal]));
+    const auto* chain = tags ? tags->find("cv") : nullptr;
+    out.closed = chain != nullptr && iequals(*chain, verdict_word(ArcVerdict::fail));
+  }
+  return out;
+}
+
+std::string_view ArcPlace::obstacle(ArcVerdict verdict) const {
+  if (closed) return "the last seal says that the chain is broken";
+  if (verdict == ArcVerdict::temperror) return "DNS does not say whether the chain holds";
+  if (sets.size() >= ArcChain::kMostSets) return "the chain is as long as it may be";
+  return {};
+}
+
 ArcChain::ArcChain(const std::vector<FieldView>& fields, WallTime now) : fields_(fields) {
   problem_ = arrange();
   if (problem_.empty() && !sets_.empty()) problem_ = read_seals(now);
@@ -106,13 +139,13 @@ ArcChain::ArcChain(const std::vector<FieldView>& fields, WallTime now) : fields_
 
 std::string ArcChain::arrange() {
   for (const auto& field : fields_) {
-    const bool results = iequals(field.name, kResults), message = iequals(field.name, kMessage);
-    if (!results && !message && !iequals(field.name, kSeal)) continue;
+    const auto part = part_of(field);
+    if (!part) continue;
     const auto instance = instance_of(field);
     if (!instance) return "a field without a number that can be";
     if (sets_.size() < *instance) sets_.resize(*instance);
     Set& set = sets_[*instance - 1];
-    std::string_view& place = results ? set.results : message ? set.message : set.seal;
+    std::string_view& place = *part == kResults ? set.results : *part == kMessage ? set.message : set.seal;
     if (!place.empty()) return "a field twice";
     place = field.whole;
   }
@@ -148,7 +181,7 @@ std::string ArcChain::read_seals(WallTime now) {
   newest_ = *std::move(message);
   if (!newest_.algorithm) return "the algorithm of the message signature is not accepted";
   if (newest_.partial) return "l= leaves a part of the body unsigned";
-  if (std::ranges::any_of(newest_.fields, [](const auto& name) { return iequals(name, kSeal); }))
+  if (std::ranges::any_of(newest_.fields, [](const auto& name) { return iequals(name, kArcSealName); }))
     return "the message signature covers a seal";
   if (newest_.expires && *newest_.expires < static_cast<std::uint64_t>(unix_seconds(now))) return "expired";
   form_.emplace(newest_.canonicalization.body);
@@ -178,18 +211,18 @@ std::string ArcChain::covered_by_message() const {
   return out;
 }
 
-std::string ArcChain::covered_by_seal(std::size_t index) const {
-  std::string out;
-  for (std::size_t i = 0; i <= index; ++i) {
-    for (const auto whole : {sets_[i].results, sets_[i].message}) {
-      append_canonical(Form::relaxed, whole, out);
-      out += "\r\n";
-    }
-    if (i == index) break;
-    append_canonical(Form::relaxed, sets_[i].seal, out);
-    out += "\r\n";
+ArcChain::Covered ArcChain::covered_by_seals() const {
+  Covered out;
+  const auto add = [&](std::string_view whole) {
+    append_canonical(Form::relaxed, whole, out.text);
+    out.text += "\r\n";
+  };
+  for (const Set& set : sets_) {
+    add(set.results);
+    add(set.message);
+    out.ends.push_back(out.text.size());
+    add(set.seal);
   }
-  append_canonical(Form::relaxed, without_signature(sets_[index].seal), out);
   return out;
 }
 
@@ -219,10 +252,12 @@ ArcOutcome ArcChain::result(const std::map<std::string, KeyAnswer>& answers) {
   if (!holds(newest_.selector, newest_.domain, *newest_.algorithm, newest_.signature, covered_by_message(),
              "the message signature"))
     return out;
+  const Covered before = covered_by_seals();
   for (std::size_t i = sets_.size(); i-- > 0;) {
     const Seal& seal = sets_[i].sealed;
-    if (!holds(seal.selector, seal.domain, *seal.algorithm, seal.signature, covered_by_seal(i),
-               "seal " + std::to_string(i + 1)))
+    std::string covered = before.text.substr(0, before.ends[i]);
+    append_canonical(Form::relaxed, without_signature(sets_[i].seal), covered);
+    if (!holds(seal.selector, seal.domain, *seal.algorithm, seal.signature, covered, "seal " + std::to_string(i + 1)))
       return out;
   }
   out.verdict = ArcVerdict::pass;

@@ -7,10 +7,11 @@
 ///          for (auto& name : chain.wanted()) …               // TXT records to ask for
 ///          ArcOutcome outcome = chain.result(answers);
 ///          if (outcome.verdict == ArcVerdict::pass && … outcome.sealer … && says_dmarc_pass(outcome.seen, from)) …
-/// Rules:   the newest message signature and all seals must hold. Sealing is not done here.
+/// Rules:   the newest message signature and all seals must hold. Sealing: arc_seal.h.
 /// Bounds:  kMostSets; a longer chain fails.
 /// Thread:  any, one call at a time. The text of the fields must live until result().
 /// Source:  RFC 8617 sections 4.1, 4.4 and 5.2.
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,10 +32,22 @@ struct ArcOutcome {
   std::string_view seen;  // what that sealer saw: the value of its ARC-Authentication-Results:
 };
 
+/// The chain of a header as one who adds a set finds it, be it whole or not.
+struct ArcPlace {
+  /// By instance, the first is 1: results, message signature and seal, whole fields. Empty: missing; of several the
+  /// last one.
+  std::vector<std::array<std::string_view, 3>> sets;
+  bool closed = false;  // the newest seal says cv=fail
+  std::string text;     // of all its fields, in canonical form: another one is another chain
+
+  static ArcPlace of(const std::vector<FieldView>& fields);
+  /// Why no set can be added, for the log; empty: one can.
+  std::string_view obstacle(ArcVerdict verdict) const;
+};
+
 class ArcChain {
  public:
-  // Lists behind forwarders behind lists make three or four.
-  static constexpr std::size_t kMostSets = 20;
+  static constexpr std::size_t kMostSets = 50;  // RFC 8617 section 4.2.1
 
   ArcChain(const std::vector<FieldView>& fields, WallTime now);
   /// There is no field of ARC.
@@ -57,7 +70,12 @@ class ArcChain {
   std::string arrange();
   std::string read_seals(WallTime now);
   std::string covered_by_message() const;
-  std::string covered_by_seal(std::size_t index) const;
+  /// What each seal covers before itself: all sets in canonical form, and how far each seal's part goes.
+  struct Covered {
+    std::string text;
+    std::vector<std::size_t> ends;
+  };
+  Covered covered_by_seals() const;
 
   std::vector<FieldView> fields_;
   std::vector<Set> sets_;  // by instance, the first is 1

@@ -24,6 +24,7 @@ Signer::Signer(const SigningForm& form, std::vector<SignWith> keys, WallTime now
     s.domain = with.domain;
     s.selector = with.selector;
     s.identity = with.identity;
+    s.instance = with.instance;
     s.time = static_cast<std::uint64_t>(unix_seconds(now));
     if (form.lifetime.count() > 0) s.expires = *s.time + static_cast<std::uint64_t>(form.lifetime.count());
     signatures_.push_back(std::move(s));

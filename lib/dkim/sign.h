@@ -35,6 +35,7 @@ struct SignWith {
   std::shared_ptr<const SigningKey> key;
   std::string domain, selector;
   std::string identity = {};  // i=; empty: none
+  std::size_t instance = 0;   // Signature::instance
 };
 
 class Signer {

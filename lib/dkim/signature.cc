@@ -78,6 +78,15 @@ class Folder {
   std::size_t column_;
 };
 
+std::string instance_tag(std::size_t instance) { return "i=" + std::to_string(instance) + ";"; }
+
+/// What follows b= at the beginning of a line.
+std::string digits_of(std::string_view signature) {
+  std::string last = "        b=";
+  Folder(last).digits(sasl::base64_encode(signature));
+  return last.substr(10);
+}
+
 }  // namespace
 
 Result<Signature> Signature::parse(std::string_view value) {
@@ -131,15 +140,15 @@ Result<Signature> Signature::parse(std::string_view value) {
 }
 
 std::string Signature::signed_part() const {
-  std::string out(kSignatureName);
+  std::string out(instance > 0 ? kArcMessageName : kSignatureName);
   out += ':';
   Folder to(out);
-  to.tag("v=1;");
+  to.tag(instance > 0 ? instance_tag(instance) : "v=1;");
   to.tag("a=" + std::string(algorithm_name(*algorithm)) + ";");
   to.tag("c=" + canonicalization.text() + ";");
   to.tag("d=" + domain + ";");
   to.tag("s=" + selector + ";");
-  if (!identity.empty()) to.tag("i=" + identity + ";");
+  if (!identity.empty() && instance == 0) to.tag("i=" + identity + ";");
   if (time) to.tag("t=" + std::to_string(*time) + ";");
   if (expires) to.tag("x=" + std::to_string(*expires) + ";");
   for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -154,12 +163,23 @@ std::string Signature::signed_part() const {
   return out;
 }
 
-std::string Signature::field() const {
-  std::string out = signed_part();
-  std::string last = "        b=";
-  Folder(last).digits(sasl::base64_encode(signature));
-  return out + last.substr(10);
+std::string Signature::field() const { return signed_part() + digits_of(signature); }
+
+std::string Seal::signed_part() const {
+  std::string out(kArcSealName);
+  out += ':';
+  Folder to(out);
+  to.tag(instance_tag(instance));
+  to.tag("a=" + std::string(algorithm_name(algorithm)) + ";");
+  to.tag("t=" + std::to_string(time) + ";");
+  to.tag("cv=" + chain + ";");
+  to.tag("d=" + domain + ";");
+  to.tag("s=" + selector + ";");
+  out += "\r\n\tb=";
+  return out;
 }
+
+std::string Seal::field() const { return signed_part() + digits_of(signature); }
 
 std::string without_signature(std::string_view whole) {
   // Outside of the list of tags b= cannot begin: a value may hold "b=" only behind another tag's name.
