@@ -158,7 +158,7 @@ Sources::Sources(const config::Config& config, const Clock& clock) : clock_(cloc
                    {s.lmtp.tls_eccert_file, s.lmtp.tls_eckey_file}},
                   s.lmtp.tls_chain_files);
     }
-    if (signs) add_signer(s, clock);
+    if (signs) add_signer(s, smtpd, clock);
   }
   const auto which = [](const Files& f) { return std::tie(f.use, f.cert_file, f.key_file, f.chains); };
   std::ranges::sort(files_, {}, which);
@@ -177,14 +177,18 @@ void Sources::add_files(Use use, const std::vector<std::pair<std::string, std::s
       files_.push_back({.use = use, .cert_file = cert, .key_file = key, .chains = {}, .names = {}, .seen = {}});
 }
 
-void Sources::add_signer(const config::Settings& s, const Clock& clock) {
-  if (!s.dkim_signing) return;
-  const std::string which = s.dkim_opendkim_conf + "\n" + (s.dkim_opendkim_conf.empty() ? s.dkim_key_table : "");
-  if (!signer_settings_.insert(which).second) return;
-  auto opened = signing::Signing::open(s, clock);
+void Sources::add_signer(const config::Settings& s, bool may_seal, const Clock& clock) {
+  const bool seals = may_seal && !s.arc_seal_key.empty();
+  if (!s.dkim_signing && !seals) return;
+  const std::string table = s.dkim_opendkim_conf + "\n" + (s.dkim_opendkim_conf.empty() ? s.dkim_key_table : "");
+  // One that seals needs the table even where an opendkim.conf says that nothing is signed.
+  if (!signer_settings_.insert(table + (seals ? "\nseals" : "\n")).second) return;
+  auto opened = seals ? signing::Signing::open_keys(s, clock) : signing::Signing::open(s, clock);
   if (!opened) return news_.push_back(opened.error().message());
   if (*opened == nullptr) return;
-  signers_.push_back({.table = (*opened)->key_table(), .signing = *std::move(opened), .put = {}});
+  const std::string& name = (*opened)->key_table();
+  if (std::ranges::any_of(signers_, [&](const Signer& other) { return other.table == name; })) return;
+  signers_.push_back({.table = name, .signing = *std::move(opened), .put = {}});
 }
 
 void Sources::wrong(Use use, const std::string& name, std::string why) {

@@ -72,7 +72,8 @@ class Sources {
   };
   void add_files(Use use, const std::vector<std::pair<std::string, std::string>>& pairs,
                  const std::vector<std::string>& chain_files);
-  void add_signer(const config::Settings& s, const Clock& clock);
+  /// may_seal: of an smtpd.
+  void add_signer(const config::Settings& s, bool may_seal, const Clock& clock);
   void load(Vault& vault, Files& files);
   void load(Vault& vault, Signer& signer);
   void wrong(Use use, const std::string& name, std::string why);

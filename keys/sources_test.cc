@@ -331,6 +331,17 @@ BOOST_AUTO_TEST_CASE(dkim_keys_are_those_of_the_table) {
   held = list(Use::dkim);
   BOOST_TEST(held.size() == 1U);
   BOOST_TEST(held.contains(dkim_name(table, "c", "example.org", "s3")));
+  // smtpd seals by the name of a key, with no table of senders; others have nothing to seal.
+  const std::string seals = "arc_seal_key = c\ndkim_key_table = " + table + "\n";
+  vault = Vault();
+  open(seals, services);
+  BOOST_TEST(list(Use::dkim).size() == 1U);
+  BOOST_TEST(sources->take_news().empty());
+  vault = Vault();
+  open(seals, "pickup unix n - n - 1 pickup\n");
+  BOOST_TEST(list(Use::dkim).empty());
+  open(settings + seals, services);
+  BOOST_TEST(list(Use::dkim).size() == 1U);
   // With % it cannot be listed: the signer reads it.
   clock.advance(seconds(2));
   replace(table, "c %:s3:" + one + "\n");

@@ -88,6 +88,29 @@ BOOST_AUTO_TEST_CASE(keys_that_opendkim_conf_names_in_a_file_that_it_includes_ar
       (secrets_of(config, row_of("smtpd"), around.machine).hidden == std::set<std::string>{"/etc/dkim/s2.private"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_key_that_only_seals_is_closed_too) {
+  around.machine.read = [](const std::string& file) -> std::optional<std::string> {
+    if (file == "/etc/dkim/table") return "k example.org:s1:/etc/dkim/s1.private\n";
+    if (file == "/etc/opendkim.conf") return "KeyTable /etc/dkim/table\n";
+    return std::nullopt;
+  };
+  const auto hidden = [&](const std::string& main_cf, const std::string& options = {}) {
+    const auto config =
+        config::Config::parse({.directory = "/etc/penstock",
+                               .main_cf = "queue_directory = /q\ndata_directory = /d\n" + main_cf,
+                               .master_cf = "keys unix - - n - - keys\n25 inet n - n - - smtpd" + options + "\n",
+                               .overrides = {}},
+                              {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+    return secrets_of(config, row_of("smtpd"), around.machine).hidden;
+  };
+  const std::string table = "dkim_key_table = /etc/dkim/table\n";
+  const std::set<std::string> both{"/etc/dkim/table", "/etc/dkim/s1.private"};
+  BOOST_TEST(hidden(table).empty());
+  BOOST_TEST((hidden(table + "arc_seal_key = k\n") == both));
+  BOOST_TEST((hidden(table, " -o arc_seal_key=k") == both));
+  BOOST_TEST((hidden("dkim_opendkim_conf = /etc/opendkim.conf\ndkim_signing = no\narc_seal_key = k\n") == both));
+}
+
 BOOST_AUTO_TEST_CASE(programs_that_deliver_nowhere_have_no_sockets_of_the_internet) {
   for (const auto* program : {"anvil", "error", "retry", "discard", "qmgr", "bounce", "pickup", "verify"}) {
     BOOST_TEST_CONTEXT(program) BOOST_TEST(!plan(program).internet);

@@ -51,12 +51,12 @@ std::optional<std::string> plain_file(std::string_view value) {
 /// The files of DKIM keys; false: the signer reads them.
 bool add_dkim(const config::Config& config, const Machine& machine, std::set<std::string>& out) {
   const config::Settings& s = config.settings();
-  if (!s.dkim_signing) return true;
+  if (!s.dkim_signing && s.arc_seal_key.empty()) return true;
   std::string table = s.dkim_key_table;
   if (!s.dkim_opendkim_conf.empty()) {
     OpendkimNames names;
     names.read(machine, s.dkim_opendkim_conf, 0);
-    if (names.signing_table.empty()) {
+    if (names.signing_table.empty() && (s.arc_seal_key.empty() || names.key_table.empty())) {
       if (names.key_file.starts_with('/')) out.insert(names.key_file);
       return true;
     }
@@ -100,8 +100,9 @@ Secrets secrets_of(const config::Config& config, const Program& row, const Machi
   };
   add_from(config);
   for (const config::Service& service : config.master())
-    if (std::ranges::any_of(service.overrides,
-                            [](const auto& o) { return names_keys(o.name) || o.name.starts_with("dkim_"); }))
+    if (std::ranges::any_of(service.overrides, [](const auto& o) {
+          return names_keys(o.name) || o.name.starts_with("dkim_") || o.name == "arc_seal_key";
+        }))
       add_from(config.with(service));
   for (const std::string& file : out.files)
     if (!machine.closed || !machine.closed(file)) out.hidden.insert(file);

@@ -32,7 +32,26 @@ std::string author(const std::vector<dkim::FieldView>& fields, const std::vector
 bool MessageSignature::decide(std::string_view content, bool whole) {
   decided_ = true;
   const auto fields = dkim::split_fields(content, dkim::Signer::kMostFields);
-  const std::size_t header = header_size(content, fields);
+  if (signing_ && decide_keys(content, fields, whole)) return true;
+  return to_seal_ && !problem_ && decide_seal(content, fields, whole);
+}
+
+bool MessageSignature::decide_seal(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole) {
+  if (!whole || header_size(content, fields) > kMaxHeader) {
+    problem_ = Error(dkim::DkimError::too_large, "header to be sealed");
+    return false;
+  }
+  auto key = to_seal_->sealing->key();
+  if (!key) {
+    problem_ = std::move(key).error();
+    return false;
+  }
+  with_.push_back(*std::move(key));
+  seals_ = true;
+  return true;
+}
+
+bool MessageSignature::decide_keys(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole) {
   const std::string from = author(fields, signing_->author_fields());
   if (from.empty()) {
     // An author may still come.
@@ -45,7 +64,7 @@ bool MessageSignature::decide(std::string_view content, bool whole) {
     return false;
   }
   if (keys->empty()) return false;
-  if (!whole || header > kMaxHeader) {
+  if (!whole || header_size(content, fields) > kMaxHeader) {
     problem_ = Error(dkim::DkimError::too_large, "header to be signed");
     return false;
   }
@@ -57,7 +76,19 @@ std::size_t MessageSignature::begin(std::string_view content, bool whole) {
   if (!decided_) decide(content, whole);
   begun_ = true;
   if (with_.empty()) return 0;
-  const std::size_t header = header_size(content, dkim::split_fields(content, dkim::Signer::kMostFields));
+  const auto fields = dkim::split_fields(content, dkim::Signer::kMostFields);
+  const std::size_t header = header_size(content, fields);
+  if (seals_) {
+    // What filters of this host have done to a chain is not what was checked.
+    const auto place = dkim::ArcPlace::of(fields);
+    unsealed_ = place.text != to_seal_->chain ? "its chain has changed since it was checked"
+                                              : place.obstacle(to_seal_->verdict);
+    if (!unsealed_.empty()) return 0;
+    sealer_.emplace(to_seal_->sealing->form(), std::move(with_.front()), now_);
+    sealer_->header(content.substr(0, header), to_seal_->results, to_seal_->verdict);
+    sealer_->body(content.substr(header));
+    return sealer_->room();
+  }
   signer_.emplace(signing_->form(), std::move(with_), now_);
   signer_->header(content.substr(0, header));
   signer_->body(content.substr(header));
@@ -66,12 +97,24 @@ std::size_t MessageSignature::begin(std::string_view content, bool whole) {
 
 Result<std::string> MessageSignature::finish() {
   if (problem_) return fail(*problem_);
+  if (sealer_) return sealer_->finish();
   return signer_ ? signer_->finish() : std::string();
 }
 
-bool MessageSignature::keys_elsewhere() const { return !problem_ && signer_ && signing_->remote(*signer_); }
+bool MessageSignature::keys_elsewhere() const {
+  if (problem_) return false;
+  if (sealer_) return to_seal_->sealing->remote(sealer_->key());
+  return signer_ && signing_->remote(*signer_);
+}
 
 async::Task<Result<std::string>> MessageSignature::finish_elsewhere(async::Until until) {
+  if (sealer_) {
+    const Sealing& by = *to_seal_->sealing;
+    PEN_CO_TRY_ASSIGN(std::string message, co_await by.sign(sealer_->key(), sealer_->message_digest(), until));
+    std::string digest = sealer_->seal_digest(std::move(message));
+    PEN_CO_TRY_ASSIGN(std::string seal, co_await by.sign(sealer_->key(), std::move(digest), until));
+    co_return sealer_->finish(std::move(seal));
+  }
   std::vector<std::string> made;
   const auto digests = signer_->digests();
   for (std::size_t i = 0; i < digests.size(); ++i) {

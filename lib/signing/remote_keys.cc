@@ -65,10 +65,12 @@ std::string_view describe(RemoteKeyError e) {
   return "unknown";
 }
 
-std::shared_ptr<RemoteKeys> RemoteKeys::open(async::Loop& loop, const config::Config& config, Report report) {
+std::shared_ptr<RemoteKeys> RemoteKeys::open(async::Loop& loop, const config::Config& config, Report report,
+                                             bool seals) {
   const auto socket = config::key_socket(config);
-  if (!socket || !config.settings().dkim_signing) return nullptr;
-  auto keys = std::make_shared<RemoteKeys>(loop, config.settings().queue_directory + "/" + *socket, std::move(report));
+  const config::Settings& s = config.settings();
+  if (!socket || !(s.dkim_signing || (seals && !s.arc_seal_key.empty()))) return nullptr;
+  auto keys = std::make_shared<RemoteKeys>(loop, s.queue_directory + "/" + *socket, std::move(report));
   keys->start();
   return keys;
 }

@@ -27,8 +27,10 @@ class RemoteKeys {
  public:
   using Report = std::function<void(const std::string& line)>;
   RemoteKeys(async::Loop& loop, std::string path, Report report);
-  /// As the settings say, and started; nullptr: nothing is signed, or programs read their keys themselves.
-  static std::shared_ptr<RemoteKeys> open(async::Loop& loop, const config::Config& config, Report report);
+  /// As the settings say, and started; nullptr: nothing is signed, or programs read their keys themselves. seals: this
+  /// program seals too (arc_seal_key).
+  static std::shared_ptr<RemoteKeys> open(async::Loop& loop, const config::Config& config, Report report,
+                                          bool seals = false);
   void start() { client_->start(); }
   async::Task<bool> listed(async::Until until) { return client_->listed(until); }
 

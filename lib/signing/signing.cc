@@ -85,6 +85,15 @@ Result<std::shared_ptr<const Signing>> Signing::open(const config::Settings& s, 
   return signing;
 }
 
+Result<std::shared_ptr<const Signing>> Signing::open_keys(const config::Settings& s, const Clock& clock,
+                                                          std::shared_ptr<RemoteKeys> elsewhere) {
+  const auto signing = std::make_shared<Signing>();
+  signing->by_name_ = true;
+  signing->elsewhere_ = std::move(elsewhere);
+  PEN_TRY(s.dkim_opendkim_conf.empty() ? signing->read_settings(s, clock) : signing->read_conf(s, clock));
+  return signing;
+}
+
 Result<void> Signing::read_settings(const config::Settings& s, const Clock& clock) {
   const auto form = dkim::Canonicalization::parse(s.dkim_canonicalization);
   if (!form) return fail(SigningError::settings, "dkim_canonicalization = " + printable(s.dkim_canonicalization, 60));
@@ -93,14 +102,18 @@ Result<void> Signing::read_settings(const config::Settings& s, const Clock& cloc
            .oversigned = s.dkim_oversign_headers,
            .lifetime = std::chrono::duration_cast<seconds>(s.dkim_signature_ttl)};
   keys_ = file_keys(true, clock);
-  if (s.dkim_key_table.empty() || s.dkim_signing_table.empty())
+  if (s.dkim_key_table.empty() || (s.dkim_signing_table.empty() && !by_name_))
     return fail(SigningError::settings,
-                "dkim_signing needs dkim_key_table and dkim_signing_table, or dkim_opendkim_conf");
+                by_name_ ? "it needs dkim_key_table or dkim_opendkim_conf"
+                         : "dkim_signing needs dkim_key_table and dkim_signing_table, or dkim_opendkim_conf");
   const auto source = [](const std::string& value) {
     Source from = Source::of(value);
     return from.kind == Source::Kind::list ? Source{Source::Kind::other, value} : from;
   };
-  PEN_TRY(open_tables(source(s.dkim_key_table), source(s.dkim_signing_table), s, clock));
+  std::optional<Source> senders;
+  if (!by_name_) senders = source(s.dkim_signing_table);
+  PEN_TRY(open_tables(source(s.dkim_key_table), senders, s, clock));
+  if (by_name_) return {};
   const bool parents = list_contains(join(s.parent_domain_matches_subdomains), "dkim_trusted_hosts");
   auto trusted =
       map::MatchList::open(map::MatchList::Kind::host, join(s.dkim_trusted_hosts),
@@ -123,7 +136,7 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
   PEN_TRY_ASSIGN(auto conf, dkim::OpendkimConf::parse(*text, file, read));
   notes_ = std::move(conf.notes);
   on_ = conf.signs;
-  if (!on_) return {};
+  if (!on_ && !by_name_) return {};
   form_.canonicalization = *dkim::Canonicalization::parse(conf.canonicalization);
   form_.fields = conf.sign_headers ? *std::move(conf.sign_headers) : s.dkim_sign_headers;
   form_.oversigned = conf.oversign_headers ? *std::move(conf.oversign_headers) : std::vector<std::string>();
@@ -139,7 +152,7 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
   form_.lifetime = seconds(conf.signature_ttl);
   all_matches_ = conf.all_matches;
   keys_ = file_keys(conf.safe_keys, clock);
-  if (!conf.signing_table) {
+  if (!conf.signing_table && !(by_name_ && conf.key_table)) {
     if (conf.domains.empty() || conf.selector.empty() || conf.key_file.empty())
       return fail(SigningError::settings, file + ": neither SigningTable nor Domain, Selector and KeyFile");
     key_file_name_ = file;
@@ -147,8 +160,9 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
                 conf.domain_patterns};
   } else {
     if (!conf.key_table) return fail(SigningError::settings, file + ": SigningTable without KeyTable");
-    PEN_TRY(open_tables(conf.key_table, conf.signing_table, s, clock));
+    PEN_TRY(open_tables(conf.key_table, by_name_ ? std::nullopt : conf.signing_table, s, clock));
   }
+  if (by_name_) return {};
   PEN_TRY_ASSIGN(peers_, hosts_of(conf.internal_hosts.value_or(Source{.text = "127.0.0.1"}), "InternalHosts", notes_));
   if (conf.ignored_hosts) {
     PEN_TRY_ASSIGN(ignored_, hosts_of(*conf.ignored_hosts, "ExternalIgnoreList", notes_));
@@ -159,16 +173,17 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
 Result<void> Signing::open_tables(const std::optional<Source>& keys, const std::optional<Source>& senders,
                                   const config::Settings& s, const Clock& clock) {
   key_file_name_ = keys->text;
-  sender_file_name_ = senders->text;
-  for (const auto& [source, name] : {std::pair(&*keys, "KeyTable"), {&*senders, "SigningTable"}})
-    if (source->kind == Source::Kind::list)
+  for (const auto& [source, name] : {std::pair(&keys, "KeyTable"), {&senders, "SigningTable"}})
+    if (*source && (*source)->kind == Source::Kind::list)
       return fail(SigningError::settings,
-                  fmt::format("{}: {}: only a file or a table is read here", name, source->text));
+                  fmt::format("{}: {}: only a file or a table is read here", name, (*source)->text));
   if (keys->kind == Source::Kind::other) {
     PEN_TRY_ASSIGN(key_table_, open_maps(keys->text, s, "dkim_key_table"));
   } else {
     key_table_ = std::make_shared<map::Reloading<Lines>>(keys->text, clock, load_lines);
   }
+  if (!senders) return {};
+  sender_file_name_ = senders->text;
   if (senders->kind == Source::Kind::other) {
     PEN_TRY_ASSIGN(sender_table_, open_maps(senders->text, s, "dkim_signing_table"));
   } else {
@@ -285,6 +300,17 @@ Result<std::vector<dkim::SignWith>> Signing::keys_for(std::string_view from) con
   return out;
 }
 
+Result<dkim::SignWith> Signing::named_key(const std::string& name) const {
+  if (one_key_ && !elsewhere_) {
+    const auto& own = one_key_->domains;
+    if (std::ranges::none_of(own, [&](const std::string& domain) { return iequals(domain, name); }))
+      return fail(SigningError::no_key, key_file_name_ + ": " + printable(name, 100));
+    PEN_TRY_ASSIGN(auto private_key, keys_->key(one_key_->file));
+    return dkim::SignWith{.key = std::move(private_key), .domain = to_lower(name), .selector = one_key_->selector};
+  }
+  return find_key(name, "", key_file_name_);
+}
+
 Result<dkim::SignWith> Signing::find_key(const std::string& name, const std::string& domain,
                                          const std::string& where) const {
   if (elsewhere_ && elsewhere_->lists(key_file_name_)) {
@@ -308,9 +334,11 @@ Result<dkim::SignWith> Signing::find_key(const std::string& name, const std::str
 }
 
 bool Signing::remote(const dkim::Signer& signer) const {
-  return elsewhere_ && std::ranges::any_of(signer.keys(), [](const dkim::SignWith& with) {
-           return dynamic_cast<const dkim::PrivateKey*>(with.key.get()) == nullptr;
-         });
+  return std::ranges::any_of(signer.keys(), [this](const dkim::SignWith& with) { return remote(*with.key); });
+}
+
+bool Signing::remote(const dkim::SigningKey& key) const {
+  return elsewhere_ && dynamic_cast<const dkim::PrivateKey*>(&key) == nullptr;
 }
 
 async::Task<Result<std::string>> Signing::sign(const dkim::SigningKey& key, std::string digest,

@@ -43,6 +43,12 @@ class Signing {
   static Result<std::shared_ptr<const Signing>> open(const config::Settings& s, const Clock& clock = system_clock(),
                                                      std::shared_ptr<RemoteKeys> elsewhere = nullptr);
 
+  /// The keys by name alone, whatever dkim_signing and the Mode of an opendkim.conf say: for named_key(), and for what
+  /// lists keys. No table of senders is needed.
+  static Result<std::shared_ptr<const Signing>> open_keys(const config::Settings& s,
+                                                          const Clock& clock = system_clock(),
+                                                          std::shared_ptr<RemoteKeys> elsewhere = nullptr);
+
   Result<bool> trusts(std::string_view name, std::string_view address) const;
   /// Nothing is said of mail that such a client sends in the name of a domain that is signed (ExternalIgnoreList).
   bool ignores(std::string_view name, std::string_view address) const { return ignored_.matches(name, address); }
@@ -52,8 +58,9 @@ class Signing {
   Result<bool> names(std::string_view from) const;
   Result<std::vector<dkim::SignWith>> keys_for(std::string_view from) const;
   const dkim::SigningForm& form() const { return form_; }
-  /// The key of this name in the table, for checks; not one with % for the sender's domain.
-  Result<dkim::SignWith> named_key(const std::string& name) const { return find_key(name, "", key_file_name_); }
+  /// The key of this name in the table, or, of an opendkim.conf with one key, of this domain; not one with % for the
+  /// sender's domain.
+  Result<dkim::SignWith> named_key(const std::string& name) const;
   /// The dates of keys; nullptr: all sign at any time.
   const Rotation* rotation() const { return rotation_.get(); }
   /// For the log at start: options without effect, tables and keys that cannot be read now.
@@ -73,6 +80,7 @@ class Signing {
 
   /// Where keys are those of the key process: whether this signer has one, and a signature by one.
   bool remote(const dkim::Signer& signer) const;
+  bool remote(const dkim::SigningKey& key) const;
   async::Task<Result<std::string>> sign(const dkim::SigningKey& key, std::string digest, async::Until until) const;
 
  private:
@@ -105,6 +113,7 @@ class Signing {
   Result<dkim::SignWith> find_key(const std::string& name, const std::string& domain, const std::string& where) const;
 
   bool on_ = true;
+  bool by_name_ = false;  // open_keys()
   KeyTable key_table_;
   SenderTable sender_table_;
   std::string key_file_name_, sender_file_name_;  // for errors
