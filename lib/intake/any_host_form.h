@@ -38,6 +38,8 @@ class AnyHostForm {
     bool eight_bit_body = false;
   };
   explicit AnyHostForm(Options options) : options_(options) {}
+  /// Before next(): 8-bit parts stay as they are.
+  void keep_eight_bit() { options_.seven_bit = false; }
   void next(std::string& piece, Facts so_far, bool last);
   void settle(mail::BodyFacts& facts) &&;
   /// Lines that were broken.

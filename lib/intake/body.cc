@@ -155,7 +155,10 @@ void Body::show_signature() {
   if (!signature_ || shown_) return;
   shown_ = ended_;
   if (!signature_->begun()) {
-    if (signature_->decide(content_.pending(), !content_.in_header())) bring_into_form();
+    if (signature_->decide(content_.pending(), !content_.in_header())) {
+      if (signature_->seals()) form_->keep_eight_bit();
+      bring_into_form();
+    }
     front_ = signature_->begin(content_.pending());
   } else {
     if (signature_->signs()) bring_into_form();
@@ -176,7 +179,8 @@ void Body::bring_into_form() {
   std::move(*form_).settle(facts_);
 }
 
-async::Task<void> Body::seal(async::Until until) {
+async::Task<void> Body::finish_signature(async::Until until) {
+  unsealed_ = signature_->unsealed();
   if (!signature_->wanted()) co_return;
   // The keys take their time. The signature outlives the task, if that is given up.
   const std::shared_ptr<signing::MessageSignature> signature = std::move(signature_);
@@ -190,7 +194,7 @@ async::Task<void> Body::seal(async::Until until) {
     error_text_ = fields.error().message();
     co_return;
   }
-  signed_ = true;
+  signed_ = !signature->seals();
   front_ = 0;
   facts_.size += fields->size();
   facts_.header_size += fields->size();
@@ -207,7 +211,7 @@ async::Task<void> Body::seal(async::Until until) {
 
 async::Task<void> Body::finish(async::Until until) {
   if (!ended_) co_await end(until);
-  if (signature_ && problem() == Problem::none) co_await seal(until);
+  if (signature_ && problem() == Problem::none) co_await finish_signature(until);
   if (lease_ && problem() == Problem::none) co_await sync();
 }
 

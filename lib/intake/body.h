@@ -18,7 +18,8 @@
 /// Signed:  sign_with() leaves room in front of the content in the file, as soon as the header is known, and finish()
 ///          fills it: nothing is written twice. facts(), text() and HeldContent are without it until then.
 ///          Before it is signed, content is brought into a form that every host takes (any_host_form.h): by the first
-///          write, or by end(). What is not signed stays as it is.
+///          write, or by end(). What is not signed stays as it is. What is sealed (ARC) is the mail of others: of it
+///          only lines that no host takes are changed.
 /// Errors:  a problem of the spool is kept in problem(); later content is dropped, so that the receiver can read on
 ///          and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
@@ -91,7 +92,7 @@ class Body {
     account();
   }
   bool must_drain();
-  /// Before the first byte of content.
+  /// Before the first byte of content; or after complete(), before end(), and without a lease.
   void sign_with(std::unique_ptr<signing::MessageSignature> signature, AnyHostForm::Options form) {
     signature_ = std::move(signature);
     form_.emplace(form);
@@ -101,6 +102,8 @@ class Body {
   bool converted() const { return converted_; }
   /// After finish().
   bool is_signed() const { return signed_; }
+  /// Why it was not sealed, though it was to be; empty: no reason to tell. After finish().
+  const std::string& unsealed() const { return unsealed_; }
   /// The place of the content in the leased file.
   std::uint64_t content_offset() const { return lease_->content_offset() + front_; }
   async::Task<void> drain(async::Until until);
@@ -142,8 +145,8 @@ class Body {
   void show_signature();
   /// Brings what is pending into the form of signed content.
   void bring_into_form();
-  /// Puts the signature in front.
-  async::Task<void> seal(async::Until until);
+  /// Makes the signature, and puts it in front.
+  async::Task<void> finish_signature(async::Until until);
   async::Task<void> sync();
   /// A separate descriptor of the leased file, because a write may outlive its task and the lease.
   std::optional<async::File> own_file();
@@ -168,6 +171,7 @@ class Body {
   std::size_t held_ = 0, held_header_ = 0;  // as last reported to memory_
   bool complete_ = false, ended_ = false;
   bool shown_ = false;  // all of the content to the signature
+  std::string unsealed_;
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

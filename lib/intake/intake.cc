@@ -198,11 +198,14 @@ void Message::tell_unsigned(const Body& body) {
 
 void Message::sign(Body& body) const {
   const Settings& s = intake_.settings;
-  if (!may_be_signed_ || !signable()) return;
+  const bool may = may_be_signed_ && signable();
+  if (!may && !seal_) return;
+  auto signature =
+      std::make_unique<signing::MessageSignature>(may ? s.signing : nullptr, intake_.loop.clock().wall_now());
+  if (seal_) signature->seal(*seal_);
   // Binary content goes to hosts that take it as it is, or nowhere.
   const bool binary = envelope_.body_type == mail::BodyType::binary_mime;
-  body.sign_with(std::make_unique<signing::MessageSignature>(s.signing, intake_.loop.clock().wall_now()),
-                 binary ? AnyHostForm::Options() : s.signed_form);
+  body.sign_with(std::move(signature), binary ? AnyHostForm::Options() : s.signed_form);
 }
 
 Body& Message::open_body(std::uint64_t expected) {
@@ -461,11 +464,12 @@ async::Task<Commit> Message::add_results(std::string field, std::vector<Cut> cut
     field = keep ? field_lines(field, "\r\n") : std::string();
   }
   if (!field.empty()) added += field + "\r\n";
-  if (added.empty() && cuts.empty()) co_return Commit{Outcome::ok, {}};
+  if (added.empty() && cuts.empty() && !seal_) co_return Commit{Outcome::ok, {}};
   const auto front = static_cast<std::size_t>(bytes_in_front_);
   if (!body_->lease()) {
     for (const Cut& cut : cuts | std::views::reverse) body_->replace_in_header(front + cut.at, cut.size, {});
     body_->replace_in_header(front, 0, added);
+    if (seal_) sign(*body_);
     co_return outcome_of(*body_);
   }
   HeldContent content(intake_.pool, *body_);
@@ -541,6 +545,8 @@ async::Task<Commit> Message::commit(async::Until until) {
   }
   envelope_.body = body.take_facts();
   tell_unsigned(body);
+  if (!body.unsealed().empty() && intake_.log_info)
+    intake_.log_info(envelope_.queue_id + ": not sealed: " + body.unsealed());
   if (body.broken_lines() > 0 && intake_.log_info)
     intake_.log_info(envelope_.queue_id + ": breaking line > " +
                      std::to_string(intake_.settings.signed_form.line_limit) +

@@ -28,6 +28,7 @@
 #include "lib/mail/envelope.h"
 #include "lib/map/ask.h"
 #include "lib/resolve/resolve.h"
+#include "lib/signing/sealing.h"
 #include "lib/signing/unsigned.h"
 
 namespace pen::intake {
@@ -68,6 +69,7 @@ struct Settings {
   bool detect_smtputf8 = false;                          // smtputf8_autodetect_classes names this program's mail
   std::shared_ptr<const signing::Signing> signing = {};  // nullptr: this program signs nothing
   AnyHostForm::Options signed_form = {};                 // of what is signed
+  std::shared_ptr<const signing::Sealing> sealing = {};  // nullptr: this program seals nothing
   std::vector<std::string> warnings = {};                // for the log, once at start
   /// How long a complete body may wait for qmgr's acknowledgement before the peer gets "try again later".
   seconds enqueue_timeout{60};
@@ -172,6 +174,8 @@ class Message {
   /// The client may have mail signed (Settings::signing), by its From: field. Mail on its way to a content filter is
   /// not: it is when it comes back. Call this before open_body().
   void may_be_signed(bool yes) { may_be_signed_ = yes; }
+  /// The message is sealed (ARC) if it is not signed, as the content is at commit(). Call this before add_results().
+  void seal(signing::ToSeal how) { seal_.emplace(std::move(how)); }
   /// Leaves this field out of the content and keeps its value: taken_field(). Call this before open_body(); the name
   /// must outlive the message.
   void take_field(std::string_view name) { take_fields_.push_back(name); }
@@ -229,7 +233,7 @@ class Message {
   HeaderMapping header_mapping(bool remote) const;
   /// Whether a body of this message may be signed, by its route.
   bool signable() const;
-  /// Makes the body one that is signed, if it shall be.
+  /// Makes the body one that is signed or sealed, if it shall be.
   void sign(Body& body) const;
   /// Logs why the message was not signed, where somebody may expect it.
   void tell_unsigned(const Body& body);
@@ -250,6 +254,7 @@ class Message {
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false, hide_client_ = false;
   bool unqueued_ = false, made_here_ = false, inspected_ = false, may_be_signed_ = false;
   std::optional<bool> detect_smtputf8_;
+  std::optional<signing::ToSeal> seal_;
   std::uint64_t permit_ = 0;
   std::uint64_t bytes_in_front_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "lib/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/dkim/arc.h"
 #include "lib/dkim/verify.h"
 #include "lib/intake/fakes.h"
 #include "lib/intake/intake.h"
@@ -40,13 +41,16 @@ struct Fixture {
     dir.write("keys", "k example.org:s:" + key_file + "\ngone example.org:s:" + dir.file("gone") + "\n");
     dir.write("senders", "lost@example.org gone\n*@example.org k\n");
     const std::string main_cf = "dkim_signing = yes\ndkim_key_table = " + dir.file("keys") +
-                                "\ndkim_signing_table = refile:" + dir.file("senders") + "\n";
+                                "\ndkim_signing_table = refile:" + dir.file("senders") + "\narc_seal_key = k\n";
     config::Surroundings here;
     const auto config =
         config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here);
     auto signing = signing::Signing::open(config.settings());
     BOOST_REQUIRE(signing.has_value());
     intake.settings.signing = *std::move(signing);
+    auto sealing = signing::Sealing::open(config.settings());
+    BOOST_REQUIRE(sealing.has_value());
+    intake.settings.sealing = *std::move(sealing);
   }
   async::Until soon() const { return {.deadline = loop.now() + seconds(10)}; }
 
@@ -80,6 +84,30 @@ struct Fixture {
     for (const auto& o : verifier.results({{"s._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}}))
       out += std::string(dkim::verdict_word(o.verdict)) + " " + o.reason;
     return out;
+  }
+  /// What the checks of incoming mail do once they have a result.
+  void judge(const std::string& field = "Authentication-Results: mx; none") {
+    BOOST_TEST((run(message->show_content(soon())).outcome == Outcome::ok));
+    const std::string content = read().substr(message->bytes_in_front());
+    message->seal({.sealing = intake.settings.sealing,
+                   .results = " mx.example.org;\r\n\tspf=none",
+                   .verdict = dkim::ArcVerdict::none,
+                   .chain = {}});
+    const std::size_t header = content.find("\r\n\r\n") + 4;
+    BOOST_TEST((run(message->add_results(field, {}, header, soon())).outcome == Outcome::ok));
+  }
+  /// Of the chain of what was queued.
+  std::string chain_verdict() const {
+    const std::string& content = stored().content;
+    BOOST_TEST(content.size() == stored().envelope.body.size);
+    const std::size_t header = stored().envelope.body.header_size;
+    BOOST_TEST(content.substr(header - 4, 4) == "\r\n\r\n");
+    dkim::ArcChain chain(dkim::split_fields(std::string_view(content).substr(0, header), 100000),
+                         loop.clock().wall_now());
+    chain.body(std::string_view(content).substr(header));
+    const std::string record = "k=ed25519; p=" + sasl::base64_encode(key->public_bytes());
+    const auto out = chain.result({{"s._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}});
+    return std::string(dkim::verdict_word(out.verdict)) + out.reason;
   }
   std::string read() {
     HeldContent content(pool, *message->body());
@@ -201,6 +229,76 @@ BOOST_AUTO_TEST_CASE(completed_fields_are_under_the_signature) {
   const std::string signature = content.substr(0, content.find("Received:"));
   for (const char* name : {"From:From:", "Date", "Message-ID"})
     BOOST_TEST(signature.find(name) != std::string::npos, name);
+}
+
+BOOST_AUTO_TEST_CASE(mail_of_others_is_sealed_with_what_was_found_out_about_it) {
+  for (const std::size_t size : {100u, 15000u, 16000u, 16384u, 300000u, 1500000u}) {
+    take(large(size), false);
+    judge();
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(stored().content.starts_with("ARC-Seal: i=1;"));
+    BOOST_TEST(
+        stored().content.contains("ARC-Authentication-Results: i=1; mx.example.org;\r\n\tspf=none\r\nReceived:"));
+    BOOST_TEST(stored().content.contains("\r\nAuthentication-Results: mx; none\r\n"));
+    BOOST_TEST(chain_verdict() == "pass", size);
+    BOOST_TEST(verdicts().empty());
+    // Where a check has taken the results out.
+    take(large(size), false);
+    judge("");
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(chain_verdict() == "pass", size);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_filter_sees_no_seal_and_what_it_writes_is_sealed) {
+  for (const std::size_t size : {100u, 400000u}) {
+    take(large(size), false);
+    judge();
+    BOOST_TEST((run(message->hold_content(soon())).outcome == Outcome::ok));
+    const std::string before = read();
+    BOOST_TEST(before.starts_with("Received: "));
+    auto parsed = mail::HeaderFields::parse(before);
+    parsed.fields.change("Subject", 1, " another");
+    run(message->replace_content(parsed.fields.text(), HeldContent(pool, *message->body(), parsed.size), soon()));
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(chain_verdict() == "pass");
+    BOOST_TEST(stored().content.contains("Subject: another"));
+    // One that seals itself.
+    take(large(size), false);
+    judge();
+    BOOST_TEST((run(message->hold_content(soon())).outcome == Outcome::ok));
+    parsed = mail::HeaderFields::parse(read());
+    run(message->replace_content("ARC-Seal: i=1; cv=none\r\n" + parsed.fields.text(),
+                                 HeldContent(pool, *message->body(), parsed.size), soon()));
+    std::string told;
+    intake.log_info = [&](const std::string& line) { told += line + "\n"; };
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(stored().content.starts_with("ARC-Seal: i=1; cv=none\r\nReceived:"));
+    BOOST_TEST(told.contains(": not sealed: its chain has changed since it was checked\n"), told);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_sealed_keeps_its_8_bit_parts_but_no_line_that_no_host_takes) {
+  intake.settings.signed_form = {.line_limit = 998, .seven_bit = true};
+  const std::string eight = kHeader +
+                            "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                            "Content-Transfer-Encoding: 8bit\r\n\r\nGr\xc3\xbc\xc3\x9f"
+                            "e\r\n";
+  take(eight + std::string(2000, 'x') + "\r\n", false);
+  judge();
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(chain_verdict() == "pass");
+  BOOST_TEST(stored().content.contains("Gr\xc3\xbc\xc3\x9f"));
+  BOOST_TEST(stored().envelope.body.longest_line <= 998U);
+}
+
+BOOST_AUTO_TEST_CASE(own_mail_is_signed_and_not_sealed) {
+  take(kSmall);
+  judge();
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(stored().content.starts_with("DKIM-Signature: v=1;"));
+  BOOST_TEST(!stored().content.contains("ARC-"));
+  BOOST_TEST(verdicts() == "pass ");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
