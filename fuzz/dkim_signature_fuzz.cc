@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/dkim/arc.h"
+#include "lib/dkim/arc_seal.h"
 #include "lib/dkim/signature.h"
 #include "lib/dkim/verify.h"
 
@@ -39,6 +40,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   chain.body(input);
   PEN_CHECK(chain.wanted().size() <= dkim::ArcChain::kMostSets + 1, "too many keys");
   PEN_CHECK(chain.result(answers).verdict != dkim::ArcVerdict::pass, "nobody has sealed this");
+  const auto place = dkim::ArcPlace::of(dkim::split_fields(sealed, dkim::Signer::kMostFields));
+  PEN_CHECK(place.sets.size() <= dkim::ArcChain::kMostSets, "too many sets");
+  if (place.obstacle(dkim::ArcVerdict::fail).empty()) {
+    static const auto key = dkim::PrivateKey::generate(dkim::Algorithm::ed25519_sha256);
+    static const dkim::SigningForm form = dkim::sealing_form({});
+    dkim::ArcSealer sealer(form, {.key = key, .domain = "b.example", .selector = "s"}, WallTime(seconds(1700000000)));
+    sealer.header(sealed, " mx; none", dkim::ArcVerdict::fail);
+    sealer.body(input);
+    const std::string all = sealer.finish() + sealed;
+    const auto after = dkim::ArcPlace::of(dkim::split_fields(all, dkim::Signer::kMostFields));
+    PEN_CHECK(after.closed && after.sets.size() == place.sets.size() + 1, "the set is not the newest one");
+  }
   (void)dkim::says_dmarc_pass(input, "b.example");
   for (const auto& o : outcomes) PEN_CHECK(o.verdict != dkim::Verdict::pass, "nobody has signed this");
   return 0;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 #include "lib/dkim/arc.h"
@@ -37,7 +38,8 @@ struct Authentication::Content {
   std::vector<dkim::FieldView> fields;
   std::optional<intake::HeldContent> rest;
   std::optional<dkim::Verifier> verifier;
-  std::optional<dkim::ArcChain> arc;  // only where seals of somebody are believed
+  bool seals = false;                 // the message is to be sealed here
+  std::optional<dkim::ArcChain> arc;  // only then, or where seals of somebody are believed
   dkim::ArcOutcome sealed;
 
   /// The DNS names of the keys. Those beyond the bound are not asked for, and are not there.
@@ -154,7 +156,7 @@ async::Task<void> Authentication::ask_key(Authentication* self, std::string name
 async::Task<Result<void>> Authentication::verify(std::shared_ptr<Content> content, async::Until until) {
   content->verifier.emplace(server_.loop.clock().wall_now());
   content->verifier->header(std::string_view(content->text).substr(0, content->header_size));
-  if (asks_dmarc() && !policy_.settings.arc_trusted_sealers.empty())
+  if (content->seals || (asks_dmarc() && !policy_.settings.arc_trusted_sealers.empty()))
     content->arc.emplace(content->fields, server_.loop.clock().wall_now());
   std::map<std::string, dkim::KeyAnswer> answers;
   async::Gate keys(server_.loop);  // after what its tasks point to
@@ -247,6 +249,26 @@ std::string Authentication::results(const Content& content) {
   return line_.empty() ? std::string() : field.text();
 }
 
+Result<bool> Authentication::to_be_sealed(intake::Message& message) const {
+  if (!server_.intake.settings.sealing || !asks_dkim()) return false;
+  for (const auto& recipient : message.envelope().recipients) {
+    const std::string whole = server_.intake.resolve->rewrite(recipient.address);
+    PEN_TRY_ASSIGN(const bool named, policy_.authentication.sealed_domains.matches(mail::domain_part(whole)));
+    if (named) return true;
+  }
+  return false;
+}
+
+void Authentication::seal(intake::Message& message, const Content& content, std::string_view results) const {
+  const auto place = dkim::ArcPlace::of(content.fields);
+  if (const auto why = place.obstacle(content.sealed.verdict); !why.empty())
+    return log::info("{}: not sealed: {}", message.queue_id(), why);
+  message.seal({.sealing = server_.intake.settings.sealing,
+                .results = std::string(results.substr(results.find(':') + 1)),
+                .verdict = content.sealed.verdict,
+                .chain = place.text});
+}
+
 async::Task<intake::Commit> Authentication::content(intake::Message& message, async::Until until) {
   using intake::Commit;
   using intake::Outcome;
@@ -259,6 +281,9 @@ async::Task<intake::Commit> Authentication::content(intake::Message& message, as
   if (held->header_size >= kMaxHeader) co_return Commit{Outcome::too_large, "header"};
   if (asks_spf()) (void)co_await spf();
   const async::Until patience{.deadline = server_.loop.now() + kPatience};
+  const auto seals = to_be_sealed(message);
+  if (!seals) co_return Commit{Outcome::lookup_failed, "arc_seal_domains: " + seals.error().message()};
+  held->seals = *seals;
   if (asks_dkim())
     if (auto verified = co_await verify(held, patience); !verified) co_return lost(verified.error());
   if (asks_dmarc()) co_await judge_author(*held, patience);
@@ -271,7 +296,9 @@ async::Task<intake::Commit> Authentication::content(intake::Message& message, as
     forged.push_back({at, std::min(field.whole.size() + 2, held->text.size() - at)});
   }
   const std::size_t header_size = held->header_size;
-  co_return co_await message.add_results(results(*held), std::move(forged), header_size, until);
+  std::string field = results(*held);
+  if (held->seals) seal(message, *held, field);
+  co_return co_await message.add_results(std::move(field), std::move(forged), header_size, until);
 }
 
 std::string_view Authentication::spf_word() const {

@@ -7,6 +7,7 @@
 ///          auto commit = co_await checked->content(message, until); // at the end of the data: all the rest
 ///          checked->dmarc(), checked->line()
 /// Order:   the content is checked as it is stored, before filters see it; its forged results go, and ours come in.
+///          What is to be sealed (ARC) is told to the message, with the results.
 /// Bounds:  kPatience for SPF, and for the keys and policies of a message; Server::kQuestions questions of all messages
 ///          at once. Of one message spf::Allowance, kMostKeys, and what dmarc::check() asks at most. Signatures:
 ///          dkim::Verifier. A header beyond kMaxHeader is refused (too_large).
@@ -36,7 +37,8 @@ class Authentication {
   };
   static constexpr seconds kPatience{20};  // RFC 7208 section 4.6.4 asks for at least that
   static constexpr std::size_t kMaxHeader = 1U << 20;
-  // As many as signatures are looked at, and ten seals: longer chains are made by nobody.
+  // As many as signatures are looked at, and those of ten sealers: DNS says nothing of more, and the chain is neither
+  // good nor bad.
   static constexpr std::size_t kMostKeys = 21;
 
   /// sender: "" for the null sender.
@@ -79,6 +81,9 @@ class Authentication {
   /// Whether a sealer that is trusted saw DMARC pass, and the message has come from there unchanged.
   bool vouched_for(const Content& content, std::string_view author) const;
   std::string results(const Content& content);
+  /// Whether the message is one of those that are sealed.
+  Result<bool> to_be_sealed(intake::Message& message) const;
+  void seal(intake::Message& message, const Content& content, std::string_view results) const;
 
   Server& server_;
   const Policy& policy_;

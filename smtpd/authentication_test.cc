@@ -1,9 +1,12 @@
 // SPF, DKIM and DMARC in real sessions: what is added and taken out, what restrictions and settings do with it.
 #include "smtpd/authentication.h"
 
+#include <sys/stat.h>
+
 #include <boost/test/unit_test.hpp>
 #include <ctime>
 
+#include "lib/testing/scratch.h"
 #include "smtpd/session_fixture.h"
 
 using namespace pen;
@@ -253,6 +256,90 @@ BOOST_AUTO_TEST_CASE(exempt_clients_are_not_checked) {
   Open forwarder(kAll + "authentication_results_exempt_clients = 192.0.2.0/24\n");
   BOOST_TEST(forwarder.send("a@no.example", message).starts_with("250 2.0.0"));
   BOOST_TEST(forwarder.behind_trace() == message);
+}
+
+/// A key of example.org in a file.
+struct KeyFile {
+  pen::testing::ScratchDir dir;
+  std::string path = dir.write("key", dkim::PrivateKey::generate(dkim::Algorithm::ed25519_sha256)->pem());
+  KeyFile() { BOOST_REQUIRE(::chmod(path.c_str(), 0600) == 0); }
+};
+
+struct Sealer : KeyFile, Open {
+  explicit Sealer(const std::string& main_cf = {}, std::string address = "192.0.2.7")
+      : Open(kAll + "arc_seal_key = k\ndkim_key_table = inline:{ { k = example.org:s:" + path + " } }\n" + main_cf,
+             std::move(address)) {
+    auto sealing = signing::Sealing::open(config->settings());
+    BOOST_TEST_REQUIRE(sealing.has_value());
+    intake.settings.sealing = *std::move(sealing);
+  }
+};
+
+BOOST_AUTO_TEST_CASE(mail_that_is_checked_is_sealed_with_its_results) {
+  Sealer rig;
+  std::string lines;
+  while (lines.size() < 300'000) lines += std::string(900, 'y') + "\r\n";
+  for (const std::string& body : {std::string("x\r\n"), lines}) {
+    BOOST_TEST(rig.send("a@x.example", kFrom + "\r\n" + body).starts_with("250 2.0.0"));
+    const std::string all = rig.content();
+    BOOST_TEST(all.starts_with("ARC-Seal: i=1; a=ed25519-sha256;"), all.substr(0, 300));
+    BOOST_TEST(all.contains(" cv=none; d=example.org; s=s;"));
+    const std::string results =
+        "mx.example.org;\r\n\tspf=pass smtp.mailfrom=a@x.example;\r\n"
+        "\tspf=none smtp.helo=h.example;\r\n\tdkim=none;\r\n\tarc=none;\r\n"
+        "\tdmarc=pass header.from=x.example policy.dmarc=reject\r\n";
+    BOOST_TEST(all.contains("\r\nARC-Authentication-Results: i=1; " + results + "Received: "));
+    BOOST_TEST(all.contains("\r\nAuthentication-Results: " + results));
+    BOOST_TEST(rig.queue.stored.back().envelope.body.size == all.size());
+    rig.say("RSET\r\n");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_checked_or_not_asked_for_is_not_sealed) {
+  struct Row {
+    std::string settings, address;
+    bool sealed;
+  };
+  const Row rows[] = {
+      {"", "192.0.2.7", true},
+      {"", "127.0.0.1", false},  // exempt
+      {"arc_seal_domains = list.example, example.org\n", "192.0.2.7", true},
+      {"arc_seal_domains = list.example, .example.org\n", "192.0.2.7", false},
+      {"arc_seal_domains = !example.org, static:all\n", "192.0.2.7", false},
+      {"dmarc_verify = no\nspf_verify = yes\n", "192.0.2.7", false},
+      {"dmarc_verify = no\ndkim_verify = yes\n", "192.0.2.7", true},
+  };
+  for (const Row& row : rows) {
+    Sealer rig(row.settings, row.address);
+    BOOST_TEST(rig.send("a@x.example", kFrom + "\r\nx\r\n").starts_with("250 2.0.0"));
+    BOOST_TEST(rig.content().contains("ARC-") == row.sealed, row.settings << row.address);
+  }
+  const auto warns = [](const Rig& rig) {
+    return std::ranges::count(rig.policy->warnings,
+                              "arc_seal_key needs dkim_verify = yes or dmarc_verify = yes: nothing is sealed");
+  };
+  BOOST_TEST(warns(Sealer("dmarc_verify = no\nspf_verify = yes\n")) == 1);
+  BOOST_TEST(warns(Sealer()) == 0);
+  BOOST_TEST(Rig("arc_seal_key = k\narc_seal_domains = tcp:127.0.0.1:1\n")
+                 .problem.contains("arc_seal_domains: a table that another process serves cannot be used here"));
+}
+
+BOOST_AUTO_TEST_CASE(a_chain_that_does_not_hold_is_said_to_be_broken_once) {
+  Sealer rig;
+  BOOST_TEST(rig.send("a@x.example", "ARC-Seal: nonsense\r\n" + kFrom + "\r\nx\r\n").starts_with("250 2.0.0"));
+  BOOST_TEST(rig.content().contains(" cv=fail;"));
+  BOOST_TEST(rig.content().contains("arc=fail reason=\"a field without a number that can be\""));
+  rig.say("RSET\r\n");
+  const std::string closed = "ARC-Seal: i=1; cv=fail; a=rsa-sha256; b=YWJj; d=y.example; s=s\r\n";
+  BOOST_TEST(rig.send("a@x.example", closed + kFrom + "\r\nx\r\n").starts_with("250 2.0.0"));
+  BOOST_TEST(rig.content().starts_with("Received:"));
+  BOOST_TEST(rig.content().contains("\r\n" + closed));
+}
+
+BOOST_AUTO_TEST_CASE(without_its_key_mail_that_is_to_be_sealed_waits) {
+  Sealer rig("arc_seal_key = other\n");
+  BOOST_TEST(rig.send("a@x.example", kFrom + "\r\nx\r\n").starts_with("451 4.7.5"));
+  BOOST_TEST(rig.queue.stored.empty());
 }
 
 BOOST_AUTO_TEST_CASE(what_the_policy_of_the_author_asks_for_is_done_as_far_as_settings_want_it) {

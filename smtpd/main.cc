@@ -240,8 +240,12 @@ Result<Reading> read(Context& context) {
       PEN_TRY_ASSIGN(out.screen_cluster, redis::client_options(s));
     }
   }
-  out.dkim_keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  out.dkim_keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning, true);
   PEN_TRY_ASSIGN(out.intake, intake::from_settings(s, out.dkim_keys));
+  PEN_TRY_ASSIGN(out.intake.sealing, signing::Sealing::open(s, system_clock(), out.dkim_keys));
+  if (out.intake.sealing)
+    if (auto warning = out.intake.sealing->warning(); !warning.empty())
+      out.intake.warnings.push_back(std::move(warning));
   return out;
 }
 

@@ -33,6 +33,7 @@
 #include "lib/service/setup.h"
 #include "lib/shaping/rate.h"
 #include "lib/shaping/rules_file.h"
+#include "lib/signing/sealing.h"
 #include "lib/smtp/from_config.h"
 #include "lib/smtp/tls.h"
 #include "lib/smtpd/policy.h"
@@ -262,6 +263,10 @@ void check_smtpd(const config::Config& config, Report& report) {
     if (!intake) stops(intake.error());
     if (intake)
       for (const auto& warning : intake->warnings) say(Severity::warning, warning);
+    if (const auto sealing = signing::Sealing::open(s); !sealing)
+      stops(sealing.error());
+    else if (*sealing)
+      if (const std::string warning = (*sealing)->warning(); !warning.empty()) say(Severity::warning, warning);
     if (!smtpd::AuthPolicy::available(s)) continue;
     if (auto at = smtpd::AuthPolicy::service(own); !at) stops(at.error());
   }

@@ -336,8 +336,10 @@ int DkimTool::verify() {
 
 int DkimTool::check() {
   config::Settings settings = load_instance(kProgram, options_.directory).settings();
-  if (!settings.dkim_signing) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
-  auto signing = signing::Signing::open(settings);
+  const bool seals = !settings.arc_seal_key.empty();
+  if (!settings.dkim_signing && !seals) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
+  auto signing = settings.dkim_signing ? signing::Signing::open(settings) : nullptr;
+  if (signing && !*signing && seals) signing = signing::Signing::open_keys(settings);
   if (!signing) die(kProgram, EX_CONFIG, signing.error().message());
   if (!*signing) die(kProgram, EX_CONFIG, settings.dkim_opendkim_conf + ": Mode is not to sign");
   auto named = (*signing)->named_keys();
@@ -398,6 +400,11 @@ int DkimTool::check() {
     good = good && problem.empty();
   }
   if (named->empty()) print("no keys that can be listed\n");
+  if (seals)
+    if (const auto key = (*signing)->named_key(settings.arc_seal_key); !key) {
+      print("arc_seal_key: " + key.error().message() + "\n");
+      good = false;
+    }
   return !good ? 1 : later ? EX_TEMPFAIL : EX_OK;
 }
 

@@ -109,11 +109,11 @@ async::Task<void> ask_key(Asking* a, std::size_t i) {
   a->done();
 }
 
-/// The keys that sign, with what their files hold.
+/// The keys that sign or seal, with what their files hold.
 std::vector<std::string> list_keys(const config::Settings& s, AskedNames& out) {
   std::vector<std::string> bytes;
-  if (!s.dkim_signing) return bytes;
-  const auto signing = signing::Signing::open(s);
+  if (!s.dkim_signing && s.arc_seal_key.empty()) return bytes;
+  const auto signing = s.arc_seal_key.empty() ? signing::Signing::open(s) : signing::Signing::open_keys(s);
   if (!signing) {
     out.no_keys = signing.error().message();
     return bytes;

@@ -20,6 +20,8 @@ std::string_view describe(AuthenticationError e) {
   switch (e) {
     case AuthenticationError::bad_action:
       return "must be none, hold or reject";
+    case AuthenticationError::waits:
+      return "a table that another process serves cannot be used here";
   }
   return "unknown";
 }
@@ -40,6 +42,14 @@ Result<AuthenticationPolicy> AuthenticationPolicy::read(const config::Settings& 
       map::MatchList::open(map::MatchList::Kind::host, join(s.authentication_results_exempt_clients), like_mynetworks);
   if (!exempt) return fail(std::move(exempt).error().within("authentication_results_exempt_clients"));
   out.exempt = *std::move(exempt);
+  if (!s.arc_seal_key.empty()) {
+    map::MatchList::Options of_domains = options;
+    of_domains.open.setting = "arc_seal_domains";
+    auto sealed = map::MatchList::open(map::MatchList::Kind::domain, join(s.arc_seal_domains), of_domains);
+    if (!sealed) return fail(std::move(sealed).error().within("arc_seal_domains"));
+    if (sealed->blocking()) return fail(AuthenticationError::waits, "arc_seal_domains");
+    out.sealed_domains = *std::move(sealed);
+  }
   if (!out.dmarc || s.dmarc_public_suffix_file.empty()) return out;
   auto suffixes = dmarc::Suffixes::read(s.dmarc_public_suffix_file);
   if (!suffixes) return fail(std::move(suffixes).error().within("dmarc_public_suffix_file"));

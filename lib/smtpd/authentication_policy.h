@@ -3,7 +3,8 @@
 ///
 /// Use:     auto policy = AuthenticationPolicy::read(settings, open, warnings);  if (policy->any()) …
 /// Errors:  an unknown word in dmarc_reject_action or dmarc_quarantine_action; the list of clients; the list of
-///          public suffixes, if DMARC is checked.
+///          public suffixes, if DMARC is checked; the list of sealed domains, where tables of other processes are an
+///          error too.
 /// Thread:  immutable; any.
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,7 @@
 
 namespace pen::smtpd {
 
-enum class AuthenticationError { bad_action = 1 };
+enum class AuthenticationError { bad_action = 1, waits };
 inline std::string_view error_module(AuthenticationError) { return "authentication"; }
 std::string_view describe(AuthenticationError e);
 
@@ -23,6 +24,7 @@ struct AuthenticationPolicy {
   bool spf = false, dkim = false, dmarc = false;
   Action quarantine = Action::none, reject = Action::none;
   map::MatchList exempt;                            // authentication_results_exempt_clients
+  map::MatchList sealed_domains;                    // arc_seal_domains
   std::shared_ptr<const dmarc::Suffixes> suffixes;  // nullptr: the tree walk
   bool any() const { return spf || dkim; }
 

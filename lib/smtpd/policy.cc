@@ -216,10 +216,12 @@ void look_for_idle_authentication(Policy& p) {
   for (const auto* list : {&p.client, &p.helo, &p.sender, &p.relay, &p.recipient, &p.data}) warn(*list, false);
   warn(p.end_of_data, true);
   for (const auto& list : p.classes) warn(list, true);  // known only when they are used
+  if (!p.settings.arc_seal_key.empty() && !p.authentication.dkim)
+    p.warnings.emplace_back("arc_seal_key needs dkim_verify = yes or dmarc_verify = yes: nothing is sealed");
   if (p.authentication.any() && !p.settings.smtpd_proxy_filter.empty())
     p.warnings.emplace_back(
-        "with smtpd_proxy_filter, the smtpd before the filter checks SPF for its restrictions only, and adds "
-        "no results");
+        "with smtpd_proxy_filter, the smtpd before the filter checks SPF for its restrictions only, adds no "
+        "results, and seals nothing");
 }
 
 bool judging_may_wait(const Policy& p) {

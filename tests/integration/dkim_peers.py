@@ -8,6 +8,7 @@ Use:     dkim_peers.unpack()                                # raises unittest.Sk
          with dkim_peers.OpenDkim(CONF, folder) as filter:  # as a filter
              filter.signs("mail.example.com", "192.0.2.1", "a@sender.example")
          dkim_peers.unpack_arc();  dkim_peers.python_arc_sign(message, key=FILE, domain=…, selector=…, server=…)
+         dkim_peers.python_arc_verify([message, …], records)
 Records: DNS name -> TXT record. Messages are bytes with CRLF.
 """
 import base64
@@ -56,6 +57,14 @@ forms = tuple(word.encode() for word in work.pop("canonicalize"))
 for name in ("selector", "domain", "signature_algorithm"): work[name] = work[name].encode()
 sys.stdout.buffer.write(dkim.sign(canonicalize=forms, **work) + work["message"])
 """
+ARC_VERIFY = """
+import base64, dkim, json, sys
+work = json.load(sys.stdin)
+records = {name.encode(): text.encode() for name, text in work["records"].items()}
+found = lambda name, timeout=5: records.get(name.rstrip(b"."))
+words = [dkim.arc_verify(base64.b64decode(text), dnsfunc=found)[0] for text in work["messages"]]
+json.dump([(word or b"ended").decode() for word in words], sys.stdout)
+"""
 ARC_SIGN = """
 import base64, dkim, json, sys
 work = json.load(sys.stdin)
@@ -103,6 +112,11 @@ def python_sign(message, key, domain, selector, algorithm="rsa-sha256", forms=("
         text = file.read()
     return _python(SIGN, {"message": _text(message), "privkey": _text(text), "domain": domain, "selector": selector,
                           "signature_algorithm": algorithm, "canonicalize": forms})
+
+
+def python_arc_verify(messages, records):
+    """Per message what is to be said of its chain: none, pass or fail; ended: its last seal holds, and says cv=fail."""
+    return json.loads(_python(ARC_VERIFY, {"messages": [_text(m) for m in messages], "records": records}))
 
 
 def python_arc_sign(message, key, domain, selector, server):

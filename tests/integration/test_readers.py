@@ -24,7 +24,7 @@ SWITCHES = {
     "internal_mail_filter_classes": "bounce, notify", "tenant_identity": "sasl_login, header",
     "message_priority": "mt_priority, header",
     "tenant_header": "X-Tenant", "default_destination_rate_limit": "10/s", "requiretls_enable": "yes",
-    "srs_domain": "srs.example", "tls_key_service_name": "nobody", "dkim_signing": "yes",
+    "srs_domain": "srs.example", "tls_key_service_name": "nobody", "dkim_signing": "yes", "arc_seal_key": "k",
     "smtpd_restriction_classes": "a_class", "a_class": "check_client_access TABLE",
     "smtp_use_tls": "yes", "inet_protocols": "ipv4", "default_egress_pool": "",
 }
