@@ -1,7 +1,6 @@
-"""Real receivers that do not take everything at once: postgrey, and a Postfix that counts what one client sends. All mail
-arrives, and they refuse no more than they have to; a Postfix that sends the same beside it is the measure."""
+"""Real receivers that do not take everything at once: postgrey, and a Postfix that counts what one client sends. All
+mail arrives, and they refuse little; a Postfix that sends the same beside it is the measure."""
 import re
-import time
 
 import peers
 from harness import *

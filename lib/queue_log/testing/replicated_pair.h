@@ -3,7 +3,8 @@
 /// returns: what docs/replication.md asks of such an engine, in memory, for crash tests.
 ///
 /// Use:     ReplicatedPair pair;  QueueLog::open(pair, …);       // on the host that is primary
-///          pair.lose_link(random);  pair.mend_link();  pair.copy_some();  pair.restart(primary, how, other, how, random)
+///          pair.lose_link();  pair.mend_link();  pair.copy_some();
+///          pair.restart(host, how, other);                      // dies, one of them or both; `host` is primary then
 ///          pair.at_each_operation = [](const FaultStorage& now) { … };   // each disk that may be started from now
 /// Rules:   - A write goes to both hosts; it may be on its way to the other one for a while, and of what is on its way
 ///            when the link or a host dies anything may have arrived. sync(), allocate() and set_aside() return when
