@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t line = 0;
   bool header = true;
   const std::string& text = mail->content;
-  PEN_CHECK(text.starts_with("From: ") && text.ends_with("\r\n"));
+  PEN_CHECK(text.starts_with("From:") && text.ends_with("\r\n"));
   for (std::size_t i = 0; i < text.size(); ++i) {
     PEN_CHECK(text[i] != '\0');
     PEN_CHECK(text[i] != '\n' || (i > 0 && text[i - 1] == '\r'));
@@ -38,8 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (line == 1) header = false;  // its CR alone
       line = 0;
       const std::string_view rest = std::string_view(text).substr(i + 1);
-      if (header)
-        PEN_CHECK(!rest.starts_with("From: ") && !rest.starts_with("Bcc: ") && !rest.starts_with("Received: "));
+      if (header) PEN_CHECK(!rest.starts_with("From:") && !rest.starts_with("Bcc:") && !rest.starts_with("Received:"));
     } else {
       PEN_CHECK(++line <= 999);
     }

@@ -135,6 +135,7 @@ class ValueFinder {
     tls_levels();
     tls_names();
     needed();
+    if (service_ == nullptr) submission_by_http();
     names();
     domains();
     addresses();
@@ -431,6 +432,44 @@ class ValueFinder {
         if (item.starts_with("static:") && !parse_unsigned(std::string_view(item).substr(7)))
           say(ids, in_quotes(item) + " is no number: mail for these domains waits", "the number, as id shows it");
     }
+  }
+
+  /// What the service needs that takes mail from penapi: see docs/http-submission.md.
+  void submission_by_http() {
+    const std::string& name = s_.penapi_submission_service;
+    constexpr const char* kSetting = "penapi_submission_service";
+    if (name.empty()) return;
+    const config::Service* service = whole_.find_service(name, config::ServiceType::unix_stream);
+    if (service == nullptr || service->command != "smtpd")
+      return say(kSetting,
+                 service == nullptr ? fmt::format("master.cf has no service {} of type unix: requests get 503", name)
+                                    : fmt::format("{} is no smtpd: requests get 503", service->label()),
+                 "the lines of handin in the master.cf that comes with Penstock", Severity::error);
+    const config::Config own = whole_.with(*service);
+    const auto lower = [&](const char* setting) { return to_lower(own.text(setting).value_or("")); };
+    const auto wants = [&](bool met, const char* setting, const char* wanted, const char* why) {
+      if (met) return;
+      config::Problem p{Severity::error, whole_.master_file(), service->line, setting, {}};
+      p.text = fmt::format("\"{}\" in service {}, which {} names: {}", printable(lower(setting), 80), service->label(),
+                           kSetting, why);
+      found_.push_back({std::move(p), fmt::format("  -o {}={}", setting, wanted)});
+    };
+    constexpr const char* kNone = "no token is taken, and requests get 503";
+    wants(lower("smtpd_sasl_auth_enable") == "yes", "smtpd_sasl_auth_enable", "yes", kNone);
+    wants(lower("smtpd_sasl_type") == "token", "smtpd_sasl_type", "token", kNone);
+    wants(!lower("smtpd_sasl_token_file").empty(), "smtpd_sasl_token_file", "$config_directory/submission_tokens",
+          kNone);
+    wants(lower("smtpd_upstream_proxy_protocol") == "haproxy", "smtpd_upstream_proxy_protocol", "haproxy",
+          "the address of the client comes before the greeting, and requests get 503");
+    wants(!own.settings().smtpd_tls_auth_only, "smtpd_tls_auth_only", "no",
+          "the socket has no TLS, so no token is taken, and requests get 503");
+    const std::string level = lower("smtpd_tls_security_level");
+    wants(level.empty() || level == "none" || level == "may", "smtpd_tls_security_level", "none",
+          "the socket has no TLS, and all mail is refused");
+    const auto discarded = split_list(lower("smtpd_discard_ehlo_keywords"));
+    const auto kept = [&](const char* keyword) { return std::ranges::find(discarded, keyword) == discarded.end(); };
+    wants(kept("chunking") && kept("auth"), "smtpd_discard_ehlo_keywords", "",
+          "CHUNKING and AUTH are needed, and requests get 503");
   }
 
   void names() {

@@ -283,4 +283,35 @@ BOOST_AUTO_TEST_CASE(a_sentence_of_a_program_has_the_place_of_what_it_is_about) 
   BOOST_TEST(at("a server needs a certificate") == "nowhere");
 }
 
+BOOST_AUTO_TEST_CASE(what_mail_by_http_needs_of_its_service_is_told) {
+  const std::string main =
+      "penapi_submission_service = handin\nsmtpd_sasl_token_file = /tokens\nsmtpd_discard_ehlo_keywords = chunking\n";
+  BOOST_TEST(found(main) ==
+             "penapi_submission_service: master.cf has no service handin of type unix: requests get 503");
+  BOOST_TEST(found(main, "handin unix - - n - - lmtp\n") ==
+             "penapi_submission_service: handin/unix is no smtpd: "
+             "requests get 503");
+  const std::string whole =
+      "handin unix - - n - - smtpd\n  -o smtpd_sasl_auth_enable=yes\n  -o smtpd_sasl_type=token\n"
+      "  -o smtpd_upstream_proxy_protocol=haproxy\n  -o smtpd_discard_ehlo_keywords=\n";
+  BOOST_TEST(found(main, whole) == "");
+  struct Row {
+    const char* line;
+    const char* setting;
+  };
+  for (const Row& row : {Row{"smtpd_sasl_auth_enable=no", "smtpd_sasl_auth_enable"},
+                         {"smtpd_sasl_type=dovecot", "smtpd_sasl_type"},
+                         {"smtpd_sasl_token_file=", "smtpd_sasl_token_file"},
+                         {"smtpd_upstream_proxy_protocol=", "smtpd_upstream_proxy_protocol"},
+                         {"smtpd_tls_auth_only=yes", "smtpd_tls_auth_only"},
+                         {"smtpd_tls_security_level=encrypt", "smtpd_tls_security_level"},
+                         {"smtpd_discard_ehlo_keywords=CHUNKING", "smtpd_discard_ehlo_keywords"}}) {
+    const std::string said = found(main, whole + "  -o " + row.line + "\n");
+    BOOST_TEST(said.starts_with(std::string(row.setting) + ": "), said);
+    BOOST_TEST(said.ends_with("requests get 503") != said.ends_with("all mail is refused"), said);
+    BOOST_TEST(advice.starts_with(std::string("  -o ") + row.setting + "="));
+    BOOST_TEST(line == 6);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

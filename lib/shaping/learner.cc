@@ -1,6 +1,7 @@
 #include "lib/shaping/learner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pen::shaping {
 
@@ -70,9 +71,13 @@ void fall(Learned& l) {
 }  // namespace
 
 Rate limit(const Learned& l) {
-  if (l.ordered == 0) return {l.rate};
-  return {l.rate == 0 ? l.ordered : std::min(l.rate, l.ordered)};
+  const std::uint64_t least = std::min(l.rate, Rate::per_minute(1).thousandths);
+  const std::uint64_t rate = std::max(l.rate >> std::min(l.in_vain, kMostDoublings), least);
+  if (l.ordered == 0) return {rate};
+  return {rate == 0 ? l.ordered : std::min(rate, l.ordered)};
 }
+
+bool took(Learned& l) { return std::exchange(l.in_vain, 0U) > 0; }
 
 Rate at_most_after(const Learned& l, const Pace& pace, seconds time) {
   const std::uint64_t most = l.refused > 0 ? std::max(l.refused, l.rate) : Rate::kMost;
@@ -102,7 +107,7 @@ void complain(Learned& l, const Pace& pace, WallTime now, Took took, std::option
     l.stood = l.refused = 0;
     l.patience = 1;
     l.step = l.falls = 0;
-  } else {
+  } else if (took.anything) {
     fall(l);
   }
   l.rate = std::clamp(l.rate, pace.minimum.thousandths, std::max(Rate::kMost, pace.minimum.thousandths));

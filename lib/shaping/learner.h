@@ -69,8 +69,11 @@ inline constexpr std::uint32_t kMostPatience = 72;  // intervals: six hours, and
 inline constexpr std::uint32_t kRestsBetween = 48;
 inline constexpr seconds kLongestRest{4 * 3600};
 
-/// The limit that holds now, of what was learned and ordered.
+/// The limit that holds now, of what was learned and ordered. Half of it, and half of that, and so on, after complaints
+/// in vain: they say that a receiver's time has not passed, and nothing of the rate that it bears then.
 Rate limit(const Learned& l);
+/// Something was delivered. True: the limit rose, for the last complaints were in vain.
+bool took(Learned& l);
 /// The most that the learned rate can be after so long.
 Rate at_most_after(const Learned& l, const Pace& pace, seconds time);
 inline bool held(const Learned& l, WallTime now) { return now < l.held_until; }

@@ -194,6 +194,23 @@ BOOST_AUTO_TEST_CASE(who_takes_nothing_rests_twice_as_long_each_time) {
   BOOST_TEST((l.held_until - now == seconds(60)));
 }
 
+BOOST_AUTO_TEST_CASE(complaints_in_vain_say_nothing_of_the_rate) {
+  // So many in each ten minutes, and the pause is shorter: what comes too early is refused until they are over.
+  Learned l;
+  const Pace pace{.pause = seconds(5)};
+  complain(l, pace, kStart, {30, true}, std::nullopt);
+  BOOST_TEST(to_string(limit(l)) == "15/m");
+  for (const char* rate : {"7.5/m", "3.8/m", "1.9/m", "1/m", "1/m"}) {
+    complain(l, pace, l.held_until, {0, false}, std::nullopt);
+    BOOST_TEST(to_string(limit(l)) == rate);
+  }
+  BOOST_TEST(took(l));
+  BOOST_TEST(to_string(limit(l)) == "15/m");
+  BOOST_TEST(!took(l));
+  complain(l, pace, l.held_until, {15, true}, std::nullopt);
+  BOOST_TEST(to_string(limit(l)) == "7.5/m");
+}
+
 BOOST_AUTO_TEST_CASE(what_one_of_an_older_version_kept_is_read) {
   auto l = decode<Learned>(encode(Old{}));
   BOOST_REQUIRE(l.has_value());

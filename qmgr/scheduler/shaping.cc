@@ -457,6 +457,12 @@ void Shaping::delivered(const Job& j) {
   const auto count = [this](Gate& gate) {
     gate.delivered.add(clock_.now);
     gate.took = true;
+    if (!shaping::took(gate.learned)) return;
+    learned_changed(gate);
+    keep(gate);
+    if (gate.waiting > 0) mark(gate);
+    tell(false,
+         fmt::format("shaping: {} takes mail again, now {}", shown(gate), shaping::to_string(gate.bucket.rate())));
   };
   count(g.all);
   count(source_gate(g, source_of(j)));

@@ -510,6 +510,29 @@ class TestGuardedSlapd(Case):
         done = self.penmap(self.db.cf(query_filter="(uid=%s)", **login, sasl_mechs="SCRAM-SHA-256"), ["key"])
         self.assertEqual(done.stdout, "key\tvalue\n", done.stderr)
 
+    def test_confined_programs_ask_over_tls_and_with_sasl(self):
+        asked = {"query_filter": "(uid=%u)"}
+        files = {
+            "virtual_mailbox_maps": self.db.cf("ldaps.cf", **asked, **self.tls(),
+                                               server_host=f"ldaps://localhost:{self.db.tls_port}"),
+            "relay_recipient_maps": self.db.cf("start_tls.cf", **asked, **self.tls(), start_tls="yes",
+                                               server_host=f"ldap://localhost:{self.db.port}"),
+            "local_recipient_maps": self.db.cf("sasl.cf", **asked, bind="sasl", bind_dn="reader", bind_pw="word",
+                                               version="3", sasl_mechs="SCRAM-SHA-256")}
+        for setting, table in files.items():  # the passwords are root's, as everywhere
+            file = os.path.join(self.instance.etc, os.path.basename(table))
+            shutil.copy(table.split(":", 1)[1], file)
+            os.chmod(file, 0o640)
+            files[setting] = f"ldap:{file}"
+        self.instance.set(relay_domains="relay.test.example", **files)
+        self.instance.start()
+        client = Client(self.instance.port)
+        self.addCleanup(client.close)
+        client.expect("MAIL FROM:<a@example.org>", "250")
+        for domain in ("virtual", "relay", "local"):
+            client.expect(f"RCPT TO:<jo@{domain}.test.example>", "250")
+            client.expect(f"RCPT TO:<absent@{domain}.test.example>", "550")
+
     def test_referrals_are_followed_when_asked_for(self):
         self.same("key\tvalue,value too\naway\tfound there\n", ("key", "away"), version="3", chase_referrals="yes")
         self.same("key\tvalue\n", ("key", "away"), version="3", chase_referrals="no")
