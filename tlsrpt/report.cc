@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 
 namespace pen::tlsrpt {
@@ -29,7 +30,6 @@ constexpr std::array<std::string_view, 3> kPolicies = {"no-policy-found", "tlsa"
 
 std::time_t begin_of(const DomainDay& day) { return static_cast<std::time_t>(day.day) * 86400; }
 std::time_t end_of(const DomainDay& day) { return begin_of(day) + 86399; }
-std::string rfc3339(std::time_t t) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(t)); }
 
 Json json_of(const PolicyResult& p, const std::string& domain) {
   Json policy;
@@ -73,8 +73,8 @@ std::string report_id(const DomainDay& day, const Submitter& from) {
 std::string report_json(const DomainDay& day, const Submitter& from) {
   Json j;
   j["organization-name"] = from.organization;
-  j["date-range"]["start-datetime"] = rfc3339(begin_of(day));
-  j["date-range"]["end-datetime"] = rfc3339(end_of(day));
+  j["date-range"]["start-datetime"] = utc_text(WallTime(seconds(begin_of(day))));
+  j["date-range"]["end-datetime"] = utc_text(WallTime(seconds(end_of(day))));
   j["contact-info"] = from.contact;
   j["report-id"] = report_id(day, from);
   j["policies"] = Json::array();

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <compare>
-#include <ctime>
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/views/limits.h"
 #include "tools/destination_listing.h"
@@ -45,15 +45,6 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 40;
 constexpr std::size_t kPage = 10;
-
-std::string clock_time(WallTime time, const char* format) {
-  const std::time_t at = unix_seconds(time);
-  std::tm tm{};
-  ::localtime_r(&at, &tm);
-  char text[32] = {};
-  (void)std::strftime(text, sizeof text, format, &tm);
-  return text;
-}
 
 std::string short_number(std::uint64_t n) {
   if (n < 100'000) return std::to_string(n);
@@ -190,7 +181,7 @@ class Drawing {
   }
 
   void head() {
-    TopLine line = {{TopStyle::bold, "penstock"}, {TopStyle::plain, "  " + clock_time(now_.at, "%Y-%m-%d %H:%M:%S")}};
+    TopLine line = {{TopStyle::bold, "penstock"}, {TopStyle::plain, "  " + local_text(now_.at)}};
     if (!now_.problem.empty())
       line.push_back({TopStyle::bad, "  no answer: " + printable(now_.problem, 200)});
     else if (!now_.accepting)

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/config/process_count.h"
 #include "lib/ipc/channel.h"
@@ -35,12 +36,8 @@ std::function<std::string(const service::Given&)> add_to(std::vector<std::string
 /// 2026-11-27 01:02:03, local time as in the log. Of lines that come many in a second: the last one is remembered.
 std::string_view shown_second(std::time_t second) {
   static std::time_t known = -1;
-  static char text[32] = {};
-  if (second != std::exchange(known, second)) {
-    std::tm parts{};
-    ::localtime_r(&second, &parts);
-    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-  }
+  static std::string text;
+  if (second != std::exchange(known, second)) text = local_text(WallTime(seconds(second)));
   return text;
 }
 
