@@ -3,6 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/log_as.h"
+#include "lib/base/log_handlers.h"
 #include "lib/config/key_process.h"
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
@@ -31,7 +32,7 @@ using service::Hooks;
 
 constexpr std::size_t kFileThreads = 8;  // reads and writes of large bodies
 constexpr std::size_t kNameThreads = 4;  // the hosts file, host look-ups by the system's own means
-const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
+const intake::ProgramIntake::Logs kLogs{log::as_info, log::as_warning};
 
 /// Everything of the process; dies with it.
 struct Program {
@@ -284,13 +285,7 @@ Result<Hooks> start(Context& context, Private secrets) {
     settings.checks = nullptr;
     settings.drop_fields.clear();
   }
-  resolve::watch_key_records(context.loop(), settings.signing, reading.dns, context.draining(),
-                             [](bool warning, const std::string& line) {
-                               if (warning)
-                                 log::warning("{}", line);
-                               else
-                                 log::info("{}", line);
-                             });
+  resolve::watch_key_records(context.loop(), settings.signing, reading.dns, context.draining(), log::as_said);
   auto program = std::make_shared<Program>(context, std::move(reading.dns), std::move(settings), resolve);
   program->dkim_keys = std::move(reading.dkim_keys);
   if (const auto key_socket = config::key_socket(context.config()); key_socket && tls) {
