@@ -7,6 +7,7 @@
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/config/expand.h"
 #include "lib/config/transport_use.h"
 #include "lib/map/database_table.h"
 #include "lib/map/map.h"
@@ -153,11 +154,11 @@ class Finder {
   bool told_elsewhere(const std::string& setting, const std::string& item, const std::string& why) const {
     const std::string written = config_.written(setting).value_or(std::string());
     if (written.contains(item)) return false;
-    for (const std::string_view part : split(written, "${}()? \t:,")) {
-      const config::Row* other = config::find_row(part);
-      if (other == nullptr || other->kind != config::Class::acts || part == setting) continue;
-      const config::Names names = service::names_in(config_, std::string(part));
-      const auto items = config_.list(part).value_or(std::vector<std::string>());
+    for (const config::NameUse& use : config::names_in(written)) {
+      const config::Row* other = config::find_row(use.name);
+      if (other == nullptr || other->kind != config::Class::acts || use.name == setting) continue;
+      const config::Names names = service::names_in(config_, use.name);
+      const auto items = config_.list(use.name).value_or(std::vector<std::string>());
       if (config::is_match_list(names) && std::ranges::find(items, item) != items.end() &&
           fault_of(kind_of(names), item) == why)
         return true;
