@@ -83,7 +83,7 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
 /// Whether the connection came to the socket where mail itself is handed over.
 bool brings_mail(const async::Listener::Accepted& accepted) {
   const auto at = async::local_address(accepted.stream.fd());
-  return at && at->path.ends_with(std::string("/") + std::string(service::kSubmitSocket));
+  return at && service::is_at(*at, service::kSubmitSocket);
 }
 
 /// Whether results that users write say nothing: where results are found out, and clients on this host are not exempt,

@@ -28,6 +28,7 @@
 #include "lib/service/as_account.h"
 #include "lib/service/link.h"
 #include "lib/service/look.h"
+#include "lib/service/plan.h"
 #include "lib/service/roots_file.h"
 #include "lib/service/table_opener.h"
 #include "lib/service/table_request.h"
@@ -107,7 +108,7 @@ void Context::serve(Session session, std::size_t bound) {
 void Context::serve_at(const std::string& path, Session session) {
   const auto at = std::ranges::find_if(listeners_, [&](const Fd& fd) {
     const auto address = async::local_address(fd.get());
-    return address && address->is_unix() && address->path == path;
+    return address && is_at(*address, path);
   });
   if (at == listeners_.end()) return;
   auto listener = std::make_shared<async::Listener>(loop_, std::move(*at), kMaxPrograms);
