@@ -6,6 +6,7 @@
 #include "bounce/reporter.h"
 #include "bounce/session_notice.h"
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
 #include "lib/intake/from_settings.h"
@@ -27,7 +28,7 @@ using ErrorsChannel = ipc::Channel<ipc::session_errors::ToBounce, ipc::session_e
 // notices being made at once; beyond it qmgr's requests wait in the socket
 constexpr std::size_t kMaxInHand = 100;
 constexpr std::size_t kThreads = 4;
-const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
+const intake::ProgramIntake::Logs kLogs{log::as_info, log::as_warning};
 
 struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, mail::DsnSettings notices,
@@ -196,13 +197,7 @@ Result<service::Hooks> start(service::Context& context) {
   // A notice in any words is better than none.
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
-  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(),
-                             [](bool warning, const std::string& line) {
-                               if (warning)
-                                 log::warning("{}", line);
-                               else
-                                 log::info("{}", line);
-                             });
+  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(), log::as_said);
   auto server =
       std::make_shared<Server>(context, std::move(reading.resolve), std::move(form.settings), *std::move(copies),
                                std::move(reading.intake), std::move(reading.dns), std::move(reading.milters));

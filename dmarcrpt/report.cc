@@ -1,15 +1,15 @@
 #include "dmarcrpt/report.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
+#include "lib/daily_reports/day_report.h"
 
 namespace pen::dmarcrpt {
 namespace {
 
-std::time_t begin_of(const DomainDay& day) { return static_cast<std::time_t>(day.day) * 86400; }
-std::time_t end_of(const DomainDay& day) { return begin_of(day) + 86399; }
+using daily_reports::DayReport;
 
 /// Writes elements with two blanks for each level.
 class Xml {
@@ -114,21 +114,18 @@ std::string xml_text(std::string_view text) {
   return out;
 }
 
-std::string report_id(const DomainDay& day, const Submitter& from) {
-  return fmt::format("{:%Y-%m-%d}.{}@{}", fmt::gmtime(begin_of(day)), day.domain, from.host);
-}
-
 std::string report_xml(const DomainDay& day, const Submitter& from) {
+  const DayReport report{day.day, day.domain, from};
   Xml xml;
   xml.open("feedback");
   xml.text("version", "1.0");
   xml.open("report_metadata");
   xml.text("org_name", from.organization);
   xml.text("email", from.contact);
-  xml.text("report_id", report_id(day, from));
+  xml.text("report_id", report.id());
   xml.open("date_range");
-  xml.text("begin", std::to_string(begin_of(day)));
-  xml.text("end", std::to_string(end_of(day)));
+  xml.text("begin", std::to_string(unix_seconds(report.begins())));
+  xml.text("end", std::to_string(unix_seconds(report.ends())));
   xml.close("date_range");
   if (day.beyond > 0)
     xml.text("error", fmt::format("{} more messages, of too many different kinds to be told apart", day.beyond));
@@ -139,25 +136,18 @@ std::string report_xml(const DomainDay& day, const Submitter& from) {
   return xml.take();
 }
 
-std::string file_name(const DomainDay& day, const Submitter& from) {
-  return fmt::format("{}!{}!{}!{}.xml.gz", from.host, day.domain, begin_of(day), end_of(day));
-}
-
 std::string report_mail(const DomainDay& day, const Submitter& from, const std::string& to,
                         const std::string& compressed, WallTime now, Random& random) {
   const std::string boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), from.host);
-  // Domain and address come from outside; both were checked to hold only printable characters.
-  std::string out;
-  out += fmt::format("Date: {}\r\nFrom: {}\r\nTo: {}\r\n", rfc5322_date(now), from.sender, to);
-  out += fmt::format("Subject: Report Domain: {}\r\n Submitter: {}\r\n Report-ID: <{}>\r\n", day.domain, from.host,
-                     report_id(day, from));
+  const DayReport report{day.day, day.domain, from};
+  std::string out = report.header(to, now);
   out += fmt::format("Message-ID: <{}.{:016X}@{}>\r\n", unix_seconds(now), random.next(), from.host);
   out += "Auto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n";
   out += fmt::format("Content-Type: multipart/mixed;\r\n\tboundary=\"{}\"\r\n\r\n", boundary);
   const std::string text =
-      fmt::format("This is a DMARC aggregate report (RFC 9990) from {}\r\non mail from {}, {:%Y-%m-%d} (UTC).\r\n",
-                  from.host, day.domain, fmt::gmtime(begin_of(day)));
-  return out + daily_reports::report_parts(boundary, text, "application/gzip", file_name(day, from), compressed);
+      fmt::format("This is a DMARC aggregate report (RFC 9990) from {}\r\non mail from {}, {} (UTC).\r\n", from.host,
+                  day.domain, utc_day(report.begins()));
+  return out + daily_reports::report_parts(boundary, text, "application/gzip", report.file("xml.gz"), compressed);
 }
 
 }  // namespace pen::dmarcrpt

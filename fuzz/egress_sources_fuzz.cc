@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
+#include "lib/base/date.h"
 #include "lib/egress/choose.h"
 #include "lib/egress/file.h"
 
@@ -31,7 +32,7 @@ std::string written(const File& f) {
     if (!s.address.empty()) out += " address=" + s.address;
     if (!s.address6.empty()) out += " address6=" + s.address6;
     if (!s.helo.empty()) out += " helo=" + s.helo;
-    if (s.warmup) out += " warmup=" + (s.warmup_from > 0 ? day_text(s.warmup_from) : "yes");
+    if (s.warmup) out += " warmup=" + (s.warmup_from > 0 ? utc_day(WallTime(std::chrono::days(s.warmup_from))) : "yes");
     if (s.proxy.kind != Proxy::Kind::none) {
       std::string url = s.proxy.shown();
       if (!s.proxy.user.empty())

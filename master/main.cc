@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "lib/async/readiness.h"
@@ -407,6 +408,134 @@ Command parse(int argc, char** argv) {
   return command;
 }
 
+/// The start of master, by itself or as the new version of the master that this process was.
+class Start {
+ public:
+  explicit Start(Command command)
+      : command_(std::move(command)), inherited_(master::inherit(command_.adopt, master::take_kept_descriptors())) {
+    m_.manager = master::Notifier::from_environment();
+  }
+
+  /// Ends the process when the mail system has been stopped. Returns the exit status of a start that failed.
+  int run() {
+    if (!inherited_.trouble.empty() && becomes()) return give_up(EX_DATAERR, inherited_.trouble);
+    if (auto ok = prepare(); !ok) return give_up(EX_CONFIG, ok.error().message());
+    if (const int status = take_locks(); status != EX_OK) return status;
+    if (auto ok = prepare_directories(); !ok) return give_up(EX_CONFIG, ok.error().message());
+    say_what_starts();
+    if (const int status = start_programs(); status != EX_OK) return status;
+    let_serve();
+    m_.loop.hold();
+    m_.loop.run();
+    log::info("stopped");
+    std::fflush(nullptr);
+    std::_Exit(EX_OK);
+  }
+
+ private:
+  bool becomes() const { return command_.adopt >= 0; }
+
+  /// The former version, which became this one, takes the mail system back if this one cannot go on.
+  int give_up(int status, const std::string& why) {
+    if (!becomes()) return refuse(command_, status, why);
+    log::error("upgrade: {}", why);
+    const Error error = master::give_back(command_.adopt, command_.former,
+                                          inherited_.state ? inherited_.state->directory : command_.directory,
+                                          m_.manager.environment(), why);
+    return refuse(command_, status, "upgrade: the former version cannot go on either: " + error.message());
+  }
+
+  /// To where the queue may be this host's.
+  Result<void> prepare() {
+    PEN_TRY_ASSIGN(config_, config::load(config::config_directory(command_.directory)));
+    PEN_TRY(service::apply_settings(settings()));
+    m_.directory = config_->directory();
+    handle_signals(m_);
+    if (settings().standby_lease != config::StandbyLease::none) {
+      master::let_signals_in();
+      PEN_TRY(service::open_log(settings(), "master", false));
+      PEN_TRY(take_lease(m_, command_, *config_, inherited_));
+    }
+    upgraded_ = becomes() && inherited_.state.has_value();
+    return master::prepare_state(*config_);
+  }
+
+  int take_locks() {
+    if (upgraded_) {
+      m_.locks = {.master = inherited_.take_lock(master::kMasterLock),
+                  .programs = inherited_.take_lock(master::kProgramsLock)};
+      return EX_OK;
+    }
+    auto locks =
+        ::take_locks(m_, command_, service::state_directory(settings()), inherited_.take_lock(master::kProgramsLock));
+    if (!locks) {
+      const bool held = locks.error().is(service::LockError::held);
+      return refuse(command_, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
+    }
+    m_.locks = *std::move(locks);
+    return EX_OK;
+  }
+
+  Result<void> prepare_directories() {
+    PEN_TRY(service::open_log(settings(), "master", false));
+    const auto programs = inherited_.state ? master::Programs::run : master::Programs::none;
+    PEN_TRY(master::prepare_directories(*config_, programs, say));
+    service::raise_descriptor_limit();
+    return {};
+  }
+
+  void say_what_starts() const {
+    log::info("daemon started -- version {}, configuration {}", version(), m_.directory);
+    if (!inherited_.trouble.empty()) log::warning("{}: every program is started anew", inherited_.trouble);
+    if (::geteuid() != 0) {
+      log::info(
+          "running as uid {}, not root: programs keep that identity, mail for other users "
+          "cannot be delivered to their mailboxes, and one program can pass for another (docs/who-may-talk.md)",
+          ::geteuid());
+    }
+    for (const std::string& missing : confine::kernel_offers().missing()) log::info("confinement: {}", missing);
+  }
+
+  int start_programs() {
+    m_.supervisor = std::make_unique<master::Supervisor>(
+        m_.loop, m_.locks.programs.get(), service::state_directory(settings()) + "/master.status", m_.keeper);
+    if (m_.lease) m_.supervisor->hold_lease(m_.lease->token(), m_.lease->held(), m_.lease->page());
+    const bool keep = inherited_.state.has_value();
+    if (keep) {
+      log::info("{} programs of a former master, version {}, go on", inherited_.programs(), inherited_.state->version);
+      for (const Fd* fd : {&m_.locks.master, &m_.locks.programs}) ::fcntl(fd->get(), F_SETFD, FD_CLOEXEC);
+      m_.supervisor->take_over(*inherited_.state, std::move(inherited_.descriptors), upgraded_);
+    }
+    auto ok = adopt_first(*m_.supervisor, *config_, keep);
+    if (ok) return EX_OK;
+    if (!upgraded_) return refuse(command_, EX_OSERR, ok.error().message());
+    const Error error = become_another(m_, "", command_.former, ok.error().message());
+    return refuse(command_, EX_OSERR, "upgrade: the former version cannot go on either: " + error.message());
+  }
+
+  void let_serve() {
+    arm_watchdog(m_);
+    m_.loop.spawn("readiness", report_readiness(&m_, &command_));
+    if (upgraded_ && command_.refused.empty()) {
+      m_.loop.spawn("upgrade", replace_programs(&m_, settings().upgrade_program_timeout));
+    } else if (upgraded_) {
+      m_.supervisor->upgrade_ends(false,
+                                  "the new version gave back: " + command_.refused + "; the mail system goes on");
+    }
+    if (upgraded_ && command_.former >= 0) ::close(command_.former);
+    master::let_signals_in();
+    m_.loop.post([this] { m_.supervisor->collect(); });  // programs that ended between the versions
+  }
+
+  const config::Settings& settings() const { return config_->settings(); }
+
+  Command command_;
+  master::Inherited inherited_;  // before what opens files
+  std::optional<config::Config> config_;
+  Master m_;
+  bool upgraded_ = false;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -426,91 +555,5 @@ int main(int argc, char** argv) {
   if (command.report >= 0) ::fcntl(command.report, F_SETFD, FD_CLOEXEC);
   // Umask before the first file; sockets and directories get their modes by name.
   ::umask(022);
-  auto manager = master::Notifier::from_environment();
-  master::Inherited inherited = master::inherit(command.adopt, master::take_kept_descriptors());
-  const bool becomes = command.adopt >= 0;
-  // The former version, which became this one, takes the mail system back if this one cannot go on.
-  const auto give_up = [&](int status, const std::string& why) {
-    if (!becomes) return refuse(command, status, why);
-    log::error("upgrade: {}", why);
-    const Error error =
-        master::give_back(command.adopt, command.former,
-                          inherited.state ? inherited.state->directory : command.directory, manager.environment(), why);
-    return refuse(command, status, "upgrade: the former version cannot go on either: " + error.message());
-  };
-  if (!inherited.trouble.empty() && becomes) return give_up(EX_DATAERR, inherited.trouble);
-
-  auto config = config::load(config::config_directory(command.directory));
-  if (!config) return give_up(EX_CONFIG, config.error().message());
-  const config::Settings& settings = config->settings();
-  if (auto ok = service::apply_settings(settings); !ok) return give_up(EX_CONFIG, ok.error().message());
-  Master m;
-  m.directory = config->directory();
-  m.manager = std::move(manager);
-  handle_signals(m);
-  if (settings.standby_lease != config::StandbyLease::none) {
-    master::let_signals_in();
-    if (auto ok = service::open_log(settings, "master", false); !ok) return give_up(EX_CONFIG, ok.error().message());
-    if (auto ok = take_lease(m, command, *config, inherited); !ok) return give_up(EX_CONFIG, ok.error().message());
-  }
-  const bool upgraded = command.adopt >= 0 && inherited.state.has_value();
-  if (auto ok = master::prepare_state(*config); !ok) return give_up(EX_CONFIG, ok.error().message());
-  if (upgraded) {
-    m.locks = {.master = inherited.take_lock(master::kMasterLock),
-               .programs = inherited.take_lock(master::kProgramsLock)};
-  } else {
-    auto locks = take_locks(m, command, service::state_directory(settings), inherited.take_lock(master::kProgramsLock));
-    if (!locks) {
-      const bool held = locks.error().is(service::LockError::held);
-      return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
-    }
-    m.locks = *std::move(locks);
-  }
-  if (auto ok = service::open_log(settings, "master", false); !ok) {
-    return give_up(EX_CONFIG, ok.error().message());
-  }
-  const auto programs = inherited.state ? master::Programs::run : master::Programs::none;
-  if (auto ok = master::prepare_directories(*config, programs, say); !ok)
-    return give_up(EX_CONFIG, ok.error().message());
-  service::raise_descriptor_limit();
-  log::info("daemon started -- version {}, configuration {}", version(), config->directory());
-  if (!inherited.trouble.empty()) log::warning("{}: every program is started anew", inherited.trouble);
-  if (::geteuid() != 0) {
-    log::info(
-        "running as uid {}, not root: programs keep that identity, mail for other users "
-        "cannot be delivered to their mailboxes, and one program can pass for another (docs/who-may-talk.md)",
-        ::geteuid());
-  }
-
-  for (const std::string& missing : confine::kernel_offers().missing()) log::info("confinement: {}", missing);
-
-  m.supervisor = std::make_unique<master::Supervisor>(m.loop, m.locks.programs.get(),
-                                                      service::state_directory(settings) + "/master.status", m.keeper);
-  if (m.lease) m.supervisor->hold_lease(m.lease->token(), m.lease->held(), m.lease->page());
-  const bool keep = inherited.state.has_value();
-  if (keep) {
-    log::info("{} programs of a former master, version {}, go on", inherited.programs(), inherited.state->version);
-    for (const Fd* fd : {&m.locks.master, &m.locks.programs}) ::fcntl(fd->get(), F_SETFD, FD_CLOEXEC);
-    m.supervisor->take_over(*inherited.state, std::move(inherited.descriptors), upgraded);
-  }
-  if (auto ok = adopt_first(*m.supervisor, *config, keep); !ok) {
-    if (!upgraded) return refuse(command, EX_OSERR, ok.error().message());
-    const Error error = become_another(m, "", command.former, ok.error().message());
-    return refuse(command, EX_OSERR, "upgrade: the former version cannot go on either: " + error.message());
-  }
-  arm_watchdog(m);
-  m.loop.spawn("readiness", report_readiness(&m, &command));
-  if (upgraded && command.refused.empty()) {
-    m.loop.spawn("upgrade", replace_programs(&m, settings.upgrade_program_timeout));
-  } else if (upgraded) {
-    m.supervisor->upgrade_ends(false, "the new version gave back: " + command.refused + "; the mail system goes on");
-  }
-  if (upgraded && command.former >= 0) ::close(command.former);
-  master::let_signals_in();
-  m.loop.post([&m] { m.supervisor->collect(); });  // programs that ended between the versions
-  m.loop.hold();
-  m.loop.run();
-  log::info("stopped");
-  std::fflush(nullptr);
-  std::_Exit(EX_OK);
+  return Start(std::move(command)).run();
 }

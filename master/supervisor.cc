@@ -88,6 +88,9 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
   service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::vector<std::string> notes;
   PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(config.settings()));
+  for (const service::Planned& planned : plan.services)
+    if (std::string fault = service::socket_fault(planned); !fault.empty())
+      return fail_errno(planned.label + ": " + fault, ENAMETOOLONG);
   PEN_TRY(sockets_.adopt(plan.services, owner, notes));
   PEN_TRY(make_pages(plan.services));
   if (!warning.empty()) log::warning("{}", warning);

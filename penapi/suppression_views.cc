@@ -3,7 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/ipc/channel.h"
+#include "lib/ipc/ask_once.h"
 #include "lib/ipc/suppression.h"
 #include "lib/ipc/topology.h"
 #include "lib/suppression/words.h"
@@ -30,17 +30,10 @@ Response unanswered(const Error& error) { return failure(503, "anvil does not an
 /// One request, and its answer.
 template <class Wanted>
 Task<Result<Wanted>> ask(Server& server, OrderToAnvil request) {
-  const async::Until until{.deadline = server.loop.now() + Server::kPatience};
-  auto channel = co_await ipc::connect_channel<OrderFromAnvil, OrderToAnvil>(
-      server.loop, server.path(ipc::kAnvilSocket), kOrdersName, {.deadline = server.loop.now() + Server::kGreets});
-  if (!channel) co_return fail(std::move(channel).error());
-  if (auto sent = std::visit([&](const auto& m) { return channel->send(m); }, request); !sent)
-    co_return fail(std::move(sent).error());
-  for (;;) {
-    auto received = co_await channel->receive(until);
-    if (!received) co_return fail(std::move(received).error());
-    if (auto* wanted = std::get_if<Wanted>(&received->message)) co_return std::move(*wanted);
-  }
+  const SteadyTime now = server.loop.now();
+  co_return co_await (ipc::ask_once<OrderFromAnvil, OrderToAnvil, Wanted>(
+      server.loop, server.path(ipc::kAnvilSocket), kOrdersName, std::move(request),
+      {.until = {.deadline = now + Server::kPatience}, .greeted_by = now + Server::kGreets}));
 }
 
 /// Takes a text out of the query.

@@ -54,7 +54,7 @@ async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, Channel channel, std::s
 
 async::Task<void> session(std::shared_ptr<Hub> hub, async::Stream stream, ipc::AllowedPeers peers) {
   const auto at = async::local_address(stream.fd());
-  if (at && at->path.ends_with(service::kEventStream)) {
+  if (at && service::is_at(*at, service::kEventStream)) {
     co_await Hub::read_stream(hub, std::move(stream));
     co_return;
   }

@@ -167,87 +167,110 @@ async::Task<Result<std::int8_t>> Collector::priority_of(intake::Message& message
   co_return found->priority;
 }
 
+struct Collector::InHand {
+  std::string name;
+  Reader reader;
+  uid_t uid = 0;
+  mail::Envelope as_given;
+  std::string head = {};  // the beginning of the content
+  bool probe() const { return as_given.purpose == mail::Purpose::probe; }
+};
+
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
   submission::Submission given = reader->take_submission();
   // What came over the socket is in a file of our own; nobody else can make one.
   const bool by_socket = given.submitter != 0 && reader->uid() == ::geteuid();
   const uid_t uid = by_socket ? static_cast<uid_t>(given.submitter - 1) : reader->uid();
-  const std::string sender = given.sender;
-  const auto refused = co_await refusal(uid, sender);
+  const auto refused = co_await refusal(uid, given.sender);
   if (!refused) co_return put_off(name, refused.error().message());
   if (!refused->empty()) co_return co_await set_aside(name, *refused);
   std::string full_name = std::move(given.full_name);
   const bool gateway = given.gateway;
-  mail::Envelope as_given = submission::envelope_of(std::move(given));
-  as_given.queue_id = name;
-  intake::Message message(intake_, as_given.facts());
-  message.envelope().queue_id = name;
-  const bool probe = as_given.purpose == mail::Purpose::probe;
-  if (probe) {
+  InHand taken{.name = name, .reader = reader, .uid = uid, .as_given = submission::envelope_of(std::move(given))};
+  taken.as_given.queue_id = name;
+  intake::Message message(intake_, taken.as_given.facts());
+  describe(message, taken);
+  message.complete_header(!gateway);
+  message.full_name(std::move(full_name));
+  const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
+  if (!co_await read_content(message, taken, until)) co_return;
+  const auto& message_id = message.body()->content().summary().message_id_value;
+  log::info("{}: uid={} from=<{}>", name, uid, mail::logged(taken.as_given.sender));
+  log::info("{}: message-id={}", name, message_id.empty() ? "<>" : message_id);
+  auto commit = co_await enqueue(message, taken, until);
+  if (!commit) co_return put_off(name, commit.error());
+  co_await settle(std::move(taken), *std::move(commit), until);
+}
+
+void Collector::describe(intake::Message& message, const InHand& taken) const {
+  message.envelope().queue_id = taken.name;
+  if (taken.probe()) {
     message.made_here();  // a probe gets no copies and no checks
     message.detect_smtputf8(options_.detect_smtputf8_of_probes);
   }
-  for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
-  message.complete_header(!gateway);
-  message.may_be_signed(!probe);
+  for (const auto& recipient : taken.as_given.recipients) message.add_recipient(recipient);
+  message.may_be_signed(!taken.probe());
   message.return_refused(true);
-  message.full_name(std::move(full_name));
-  message.submitted_by(fmt::format("from userid {}", uid));
-
+  message.submitted_by(fmt::format("from userid {}", taken.uid));
   // What a user of this host writes there says nothing.
   if (options_.tenants && !options_.tenants->field().empty()) message.take_field(options_.tenants->field());
   if (options_.priorities && !options_.priorities->field().empty()) message.take_field(options_.priorities->field());
-  intake::Body& body = message.open_body(reader->content_size());
+}
+
+async::Task<bool> Collector::read_content(intake::Message& message, InHand& taken, async::Until until) {
+  intake::Body& body = message.open_body(taken.reader->content_size());
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
-  const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
-  std::string head;
   for (bool last = false; !last;) {
-    auto piece = co_await pool_.run([reader] { return next_piece(*reader); });
+    auto piece = co_await pool_.run([reader = taken.reader] { return next_piece(*reader); });
     if (!piece) {
-      const bool damaged = piece.error().is(submission::FormatError::damaged);
-      if (damaged)
-        co_await set_aside(name, piece.error().message());
+      if (piece.error().is(submission::FormatError::damaged))
+        co_await set_aside(taken.name, piece.error().message());
       else
-        put_off(name, piece.error().message());
-      co_return;
+        put_off(taken.name, piece.error().message());
+      co_return false;
     }
     scanner.feed(piece->text, body.content());
     if (body.must_drain()) co_await body.drain(until);
     last = piece->last;
-    if (head.empty()) head = std::move(piece->text);
+    if (taken.head.empty()) taken.head = std::move(piece->text);
   }
-  if (probe) scanner.feed("Subject: probe\n\n", body.content());
+  if (taken.probe()) scanner.feed("Subject: probe\n\n", body.content());
   scanner.finish(body.content());
-  const auto& summary = body.content().summary();
-  log::info("{}: uid={} from=<{}>", name, uid, mail::logged(sender));
-  log::info("{}: message-id={}", name, summary.message_id_value.empty() ? "<>" : summary.message_id_value);
-  const bool too_large = options_.size_limit != 0 && reader->content_size() > options_.size_limit;
-  intake::Commit commit = too_large ? intake::Commit{Outcome::too_large, {}} : intake::Commit{Outcome::ok, {}};
-  if (!too_large && !probe && options_.filters) {
+  co_return true;
+}
+
+async::Task<std::expected<intake::Commit, std::string>> Collector::enqueue(intake::Message& message,
+                                                                           const InHand& taken, async::Until until) {
+  if (options_.size_limit != 0 && taken.reader->content_size() > options_.size_limit)
+    co_return intake::Commit{Outcome::too_large, {}};
+  if (!taken.probe() && options_.filters) {
     milter::OtherFilters::Judged judged = co_await options_.filters->judge(message, until);
-    if (judged.outcome == milter::OtherFilters::Outcome::put_off) co_return put_off(name, judged.why);
-    commit = std::move(judged.commit);
+    if (judged.outcome == milter::OtherFilters::Outcome::put_off) co_return std::unexpected(std::move(judged.why));
+    if (judged.commit.outcome != Outcome::ok) co_return std::move(judged.commit);
   }
-  if (commit.outcome == Outcome::ok && !probe && options_.tenants) {
-    auto tenant = co_await tenant_of(uid, message.envelope().sender);
-    if (!tenant) co_return put_off(name, tenant.error().message());
+  if (!taken.probe() && options_.tenants) {
+    auto tenant = co_await tenant_of(taken.uid, message.envelope().sender);
+    if (!tenant) co_return std::unexpected(tenant.error().message());
     message.envelope().tenant = *std::move(tenant);
   }
-  if (commit.outcome == Outcome::ok && !probe && options_.priorities) {
+  if (!taken.probe() && options_.priorities) {
     const auto priority = co_await priority_of(message);
-    if (!priority) co_return put_off(name, priority.error().message());
+    if (!priority) co_return std::unexpected(priority.error().message());
     message.envelope().priority = *priority;
   }
-  if (commit.outcome == Outcome::ok)  // filters may have taken their time
-    commit = co_await message.commit({.deadline = loop_.now() + intake_.settings.enqueue_timeout});
+  // Filters may have taken their time.
+  co_return co_await message.commit({.deadline = loop_.now() + intake_.settings.enqueue_timeout});
+}
+
+async::Task<void> Collector::settle(InHand taken, intake::Commit commit, async::Until until) {
   std::string why(intake::outcome_text(commit.outcome));
   if (!commit.text.empty()) why += ": " + commit.text;
   switch (commit.outcome) {
     case Outcome::ok: {
-      ++(probe ? counts_.probes : counts_.taken);
-      auto removed = co_await pool_.run([reader] { return reader->remove(); });
+      ++(taken.probe() ? counts_.probes : counts_.taken);
+      auto removed = co_await pool_.run([reader = taken.reader] { return reader->remove(); });
       // The next pass takes it again, and qmgr knows its id.
-      if (!removed) log::error("{}: {}", name, removed.error().message());
+      if (!removed) log::error("{}: {}", taken.name, removed.error().message());
       co_return;
     }
     case Outcome::no_space:
@@ -258,28 +281,27 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     case Outcome::not_signed:
     case Outcome::spool_failed:
     case Outcome::refused:  // for now: mail that is refused for good goes back to its sender
-      put_off(name, why);
+      put_off(taken.name, why);
       co_return;
     case Outcome::expansion_limit:
-      if (!probe) co_return put_off(name, why);  // our table's fault: mail waits until that is put right
+      if (!taken.probe()) co_return put_off(taken.name, why);  // our table's fault: mail waits until that is put right
       [[fallthrough]];
     case Outcome::too_large:
     case Outcome::too_many_hops:
     case Outcome::too_many_fields:
-      co_await give_back(name, reader, std::move(as_given), std::move(head), commit.outcome, std::move(why), until);
+      co_await give_back(std::move(taken), commit.outcome, std::move(why), until);
   }
 }
 
-async::Task<void> Collector::give_back(const std::string& name, Reader reader, mail::Envelope original,
-                                       std::string head, Outcome outcome, std::string why, async::Until until) {
-  const bool probe = original.purpose == mail::Purpose::probe;
+async::Task<void> Collector::give_back(InHand taken, Outcome outcome, std::string why, async::Until until) {
+  const bool probe = taken.probe();
+  mail::Envelope& original = taken.as_given;
   // The header as it would have been sent: without Bcc:, without stray carriage returns.
   intake::ContentBuilder content({.drop_fields = intake_.settings.drop_fields});
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
-  scanner.feed(head, content);
+  scanner.feed(taken.head, content);
   scanner.finish(content);
   original.body = content.finish();
-  head = content.take();
   mail::DsnRequest request;
   if (probe) request.kind = mail::DsnKind::verify;
   request.original = &original;
@@ -289,17 +311,17 @@ async::Task<void> Collector::give_back(const std::string& name, Reader reader, m
   for (const auto& recipient : original.recipients) request.recipients.push_back({recipient, status, request.now});
   request.recipients = mail::dsn_due(request.kind, original, request.recipients);
   if (!request.recipients.empty()) {
-    const auto queued = co_await notify(request, std::move(head), until);
+    const auto queued = co_await notify(request, content.take(), until);
     if (!queued) {
-      put_off(name, why + ", and the sender cannot be told now: " + queued.error().context());
+      put_off(taken.name, why + ", and the sender cannot be told now: " + queued.error().context());
       co_return;
     }
     ++(probe ? counts_.probes : counts_.returned);
-    log::info("{}: sender {} notification: {}", name, probe ? "delivery status" : "non-delivery", *queued);
+    log::info("{}: sender {} notification: {}", taken.name, probe ? "delivery status" : "non-delivery", *queued);
   }
-  if (!probe) co_return co_await set_aside(name, std::move(why));
-  auto removed = co_await pool_.run([reader] { return reader->remove(); });
-  if (!removed) put_off(name, removed.error().message());
+  if (!probe) co_return co_await set_aside(taken.name, std::move(why));
+  auto removed = co_await pool_.run([reader = taken.reader] { return reader->remove(); });
+  if (!removed) put_off(taken.name, removed.error().message());
 }
 
 async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& request, std::string head,

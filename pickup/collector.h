@@ -13,6 +13,7 @@
 ///          message's.
 /// Bounds:  at_once messages in hand, each with at most Body::kDrainAt bytes; the names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
+#include <expected>
 #include <optional>
 #include <set>
 #include <string>
@@ -68,16 +69,24 @@ class Collector {
 
  private:
   using Reader = std::shared_ptr<submission::DropReader>;
+  struct InHand;
   static async::Task<void> take(Collector* self, std::string name, async::Semaphore* room);
   async::Task<void> look_through(async::Cancel* cancel);
   async::Task<void> take_file(const std::string& name);
   async::Task<void> take_message(const std::string& name, Reader reader);
+  /// All that is known of it before its content.
+  void describe(intake::Message& message, const InHand& taken) const;
+  /// False: it cannot be read, and the file is put off or set aside.
+  async::Task<bool> read_content(intake::Message& message, InHand& taken, async::Until until);
+  /// Judges it, and commits it if nothing is against it. Errors: why that cannot be done now.
+  async::Task<std::expected<intake::Commit, std::string>> enqueue(intake::Message& message, const InHand& taken,
+                                                                  async::Until until);
+  /// What becomes of the file.
+  async::Task<void> settle(InHand taken, intake::Commit commit, async::Until until);
   /// Queues a notice; returns its queue id. head: the beginning of the original.
   async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head, async::Until until);
-  /// Returns a message to its sender that the queue will never take. head: the beginning of the content. For a probe
-  /// that is the answer.
-  async::Task<void> give_back(const std::string& name, Reader reader, mail::Envelope original, std::string head,
-                              intake::Outcome outcome, std::string why, async::Until until);
+  /// Returns a message to its sender that the queue will never take. For a probe that is the answer.
+  async::Task<void> give_back(InHand taken, intake::Outcome outcome, std::string why, async::Until until);
   async::Task<void> set_aside(const std::string& name, std::string why);
   /// Leaves a file that this process must not take, and does not look at it again.
   void leave(const std::string& name, std::string_view why);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
 #include "lib/intake/from_settings.h"
@@ -24,7 +25,7 @@ namespace {
 using namespace pen;
 
 constexpr std::size_t kThreads = 4;
-const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
+const intake::ProgramIntake::Logs kLogs{log::as_info, log::as_warning};
 
 /// Where the queue has an account of its own, both are the programs' alone.
 std::vector<uid_t> accounts_of_programs(const service::Context& context) {
@@ -82,7 +83,7 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
 /// Whether the connection came to the socket where mail itself is handed over.
 bool brings_mail(const async::Listener::Accepted& accepted) {
   const auto at = async::local_address(accepted.stream.fd());
-  return at && at->path.ends_with(std::string("/") + std::string(service::kSubmitSocket));
+  return at && service::is_at(*at, service::kSubmitSocket);
 }
 
 /// Whether results that users write say nothing: where results are found out, and clients on this host are not exempt,
@@ -162,13 +163,7 @@ Result<service::Hooks> start(service::Context& context) {
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
   if (reading.priorities)
     for (const auto& problem : reading.priorities->problems()) log::warning("{}", map::advice(problem));
-  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(),
-                             [](bool warning, const std::string& line) {
-                               if (warning)
-                                 log::warning("{}", line);
-                               else
-                                 log::info("{}", line);
-                             });
+  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(), log::as_said);
   auto program =
       std::make_shared<Program>(context, std::move(reading.resolve), std::move(reading.intake),
                                 std::move(notices.settings), std::move(reading.rights), std::move(reading.dns),

@@ -47,13 +47,15 @@ Admission::Begun Admission::begun(const std::string& queue_id, Result<void> star
 }
 
 std::unique_ptr<Active> Admission::read(queue_log::Stored&& stored) const {
-  const std::string id = stored.envelope.queue_id;
   const queue_log::Envelope as_it_is = stored.envelope;
-  auto m = from_log(std::move(stored));
+  return readable(from_log(std::move(stored)), as_it_is);
+}
+
+std::unique_ptr<Active> Admission::readable(std::unique_ptr<Active> m, const queue_log::Envelope& as_it_is) const {
   if (!m) {
     // Kept for a person to look at: neither lost nor tried for ever.
-    log::error("{}: the stored message cannot be read; placed on hold", id);
-    around_.must(around_.log.work().hold(id, as_it_is));
+    log::error("{}: the stored message cannot be read; placed on hold", as_it_is.queue_id);
+    around_.must(around_.log.work().hold(as_it_is.queue_id, as_it_is));
   } else if (const auto layout = layout_of(m->envelope()); layout > PayloadLayout{}.layout) {
     if (around_.options.note_layout) around_.options.note_layout(layout);  // a queue that was restored has no mark
   }
@@ -124,16 +126,14 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
 
 /// A message whose tenant has room waits for that of its class, or the other way round: it stays where it is in the
 /// log, and is remembered by the share that it waits for now.
-bool Admission::passed_on(const queue_log::Stored& stored) {
-  const auto m = from_log(queue_log::Stored(stored));
-  if (!m) return false;  // as read() says
-  const mail::Envelope& e = m->envelope();
-  switch (keeps_out(*m)) {
+bool Admission::passed_on(const Active& m) {
+  const mail::Envelope& e = m.envelope();
+  switch (keeps_out(m)) {
     case Active::WaitsFor::tenant:
-      active_.tenants().parked(e.tenant, stored.place);
+      active_.tenants().parked(e.tenant, m.place);
       return true;
     case Active::WaitsFor::urgency:
-      active_.urgencies().parked(ActiveSet::urgency_name(e), stored.place);
+      active_.urgencies().parked(ActiveSet::urgency_name(e), m.place);
       return true;
     default:
       return false;
@@ -151,7 +151,8 @@ bool Admission::admit_waiting() {
     if (stored.error().is(QueueLogError::io_error)) around_.ports.fatal(stored.error());
     return true;  // it came by its log's time, or was removed, or is damaged, as its runner will find
   }
-  if (passed_on(*stored)) return true;
+  auto m = from_log(queue_log::Stored(*stored));  // a copy: the log needs the version whole
+  if (m && passed_on(*m)) return true;
   const auto begins = begun(stored->envelope.queue_id, around_.log.work().start(*stored));
   if (begins == Begun::moving || begins == Begun::no_space) {
     shares.put_back(*std::move(next));
@@ -159,7 +160,8 @@ bool Admission::admit_waiting() {
     return false;
   }
   if (begins == Begun::superseded) return true;
-  if (auto m = read(*std::move(stored))) admit(std::move(m));
+  m = readable(std::move(m), stored->envelope);
+  if (m) admit(std::move(m));
   return true;
 }
 

@@ -55,7 +55,9 @@ class Admission {
 
  private:
   bool any_ready() const { return active_.urgencies().any_ready() || active_.tenants().any_ready(); }
-  bool passed_on(const queue_log::Stored& stored);
+  bool passed_on(const Active& m);
+  /// The message that was read of a stored version. nullptr: none was, and the version is on hold now.
+  std::unique_ptr<Active> readable(std::unique_ptr<Active> m, const queue_log::Envelope& as_it_is) const;
   /// What keeps a message out of the active set for now.
   Active::WaitsFor keeps_out(const Active& m) const;
 

@@ -192,82 +192,90 @@ void tell_order(const Order& m, std::string_view name, unsigned uid) {
           .text(reason, m.verb == Verb::rate ? m.rate.empty() ? "none" : m.rate : printable(trim(m.reason), kMaxReason))
           .text(by, m.by.empty() ? fmt::format("uid {}", uid) : printable(m.by, kMaxOrderer)));
 }
+
+/// Of "source:NAME" the name; nullopt: it is a destination.
+std::optional<std::string> source_of(const std::string& name) {
+  if (!name.starts_with(destdb::kSourceName)) return std::nullopt;
+  return name.substr(destdb::kSourceName.size());
+}
 }  // namespace
 
-async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted, unsigned uid) {
-  Done done{m.request, Outcome::ok, 0, {}};
-  const auto name = destdb::destination_name(m.name);
+Done DestinationServer::refusal(const Order& m, const std::optional<std::string>& name, bool trusted) const {
+  Done done{m.request, Outcome::failed, 0, {}};
   if (!trusted) {
     done.outcome = Outcome::denied;
     done.text = "only root and mail_owner may";
   } else if (!name) {
-    done.outcome = Outcome::failed;
     done.text = "not a name of a destination";
   } else if (m.verb > Verb::rate) {
-    done.outcome = Outcome::failed;
     done.text = "no such order";
-  }
-  const bool source = name && name->starts_with(destdb::kSourceName);
-  if (done.outcome == Outcome::ok && source && m.verb != Verb::resume &&
-      (manager_.egress() == nullptr ||
-       manager_.egress()->file().source(name->substr(destdb::kSourceName.size())) == nullptr))
+  } else if (const auto source = source_of(*name);
+             source && m.verb != Verb::resume &&
+             (manager_.egress() == nullptr || manager_.egress()->file().source(*source) == nullptr)) {
     done.outcome = Outcome::not_found;
+  } else {
+    done.outcome = Outcome::ok;
+  }
+  return done;
+}
+
+std::uint64_t DestinationServer::obey(const Order& m, const std::string& name, const shaping::Rate& rate) {
+  const auto source = source_of(name);
+  const char* const kind = !source ? "destination " : "";
+  switch (m.verb) {
+    case Verb::suspend: {
+      const std::string reason = printable(trim(m.reason), kMaxReason);
+      destinations_.suspend({name, reason, loop_.clock().wall_now()});
+      log::info("{}{} suspended{}{}", kind, name, reason.empty() ? "" : ": ", reason);
+      return 1;
+    }
+    case Verb::resume:
+      if (!destinations_.resume(name)) return 0;
+      log::info("{}{} resumed", kind, name);
+      return 1;
+    case Verb::forget: {
+      if (source) {
+        (void)manager_.egress()->forget(*source);
+        log::info("what was known of {} is forgotten", name);
+        return 1;
+      }
+      const auto keys = destinations_.keys_if([&](const destdb::Facts& f) { return fits(name, f); });
+      for (const std::string& key : keys) {
+        destinations_.forget(key);
+        manager_.event()->scheduler.forgotten(key);
+        if (shared_ != nullptr) shared_->forgotten(key);
+      }
+      return keys.size() + manager_.event()->scheduler.forget_limits(name);
+    }
+    case Verb::rate:
+      if (!manager_.event()->scheduler.order_rate(name, rate)) return 0;
+      log::info("destination {}: {}", name,
+                rate.limits() ? "at most " + shaping::to_string(rate) + " by order" : "no rate by order any more");
+      return 1;
+  }
+  return 0;
+}
+
+async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted, unsigned uid) {
+  const auto name = destdb::destination_name(m.name);
+  Done done = refusal(m, name, trusted);
+  const auto rate = m.verb != Verb::rate || m.rate.empty() ? shaping::Rate{} : shaping::parse_rate(m.rate);
+  if (done.outcome == Outcome::ok && !rate) {
+    done.outcome = Outcome::failed;
+    done.text = "not a rate: N/s, N/m or N/h";
+  }
   if (done.outcome != Outcome::ok) {
     (void)channel.send(done);
     co_return;
   }
-  switch (m.verb) {
-    case Verb::suspend: {
-      const std::string reason = printable(trim(m.reason), kMaxReason);
-      destinations_.suspend({*name, reason, loop_.clock().wall_now()});
-      log::info("{}{} suspended{}{}", source ? "" : "destination ", *name, reason.empty() ? "" : ": ", reason);
-      done.count = 1;
-      break;
-    }
-    case Verb::resume:
-      if (destinations_.resume(*name)) {
-        log::info("{}{} resumed", source ? "" : "destination ", *name);
-        done.count = 1;
-      }
-      break;
-    case Verb::forget: {
-      if (source) {
-        (void)manager_.egress()->forget(name->substr(destdb::kSourceName.size()));
-        log::info("what was known of {} is forgotten", *name);
-        done.count = 1;
-        break;
-      }
-      for (const std::string& key : destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
-        destinations_.forget(key);
-        manager_.event()->scheduler.forgotten(key);
-        if (shared_ != nullptr) shared_->forgotten(key);
-        ++done.count;
-      }
-      done.count += manager_.event()->scheduler.forget_limits(*name);
-      break;
-    }
-    case Verb::rate: {
-      const auto rate = m.rate.empty() ? shaping::Rate{} : shaping::parse_rate(m.rate);
-      if (!rate) {
-        done.outcome = Outcome::failed;
-        done.text = "not a rate: N/s, N/m or N/h";
-        (void)channel.send(done);
-        co_return;
-      }
-      if (manager_.event()->scheduler.order_rate(*name, *rate)) {
-        log::info("destination {}: {}", *name,
-                  rate->limits() ? "at most " + shaping::to_string(*rate) + " by order" : "no rate by order any more");
-        done.count = 1;
-      }
-      break;
-    }
-  }
+  done.count = obey(m, *name, *rate);
   if (done.count == 0) {
     done.outcome = Outcome::not_found;
   } else {
     tell_order(m, *name, uid);
+    const auto source = source_of(*name);
     if (source && m.verb == Verb::suspend)
-      manager_.event()->scheduler.reroute_source(name->substr(destdb::kSourceName.size()));
+      manager_.event()->scheduler.reroute_source(*source);
     else if (!source && (m.verb == Verb::suspend || m.verb == Verb::resume))
       manager_.event()->scheduler.suspensions_changed();
     if (auto written = co_await write_(); !written) {
@@ -344,6 +352,30 @@ async::Task<std::vector<ClassSeen>> DestinationServer::classes_of(const Explanat
   co_return found;
 }
 
+namespace {
+void explain_route(Explained& e, const ipc::route::Resolved& route, const Explanation& found,
+                   const TransportLimits& limits) {
+  e.recipient = route.recipient;
+  e.transport = route.transport;
+  e.nexthop = route.nexthop;
+  e.valid_for = route.valid_for;
+  static_assert(static_cast<int>(Choice::nothing) == static_cast<int>(Rule::nothing));
+  e.rule = static_cast<Rule>(found.choice);
+  e.suspended = found.suspended;
+  e.level = static_cast<std::uint32_t>(found.level);
+  e.pooled = found.pooled;
+  e.free_workers = found.free_workers;
+  e.transport_up = found.transport_up;
+  e.workers = limits.workers;
+  e.concurrency = limits.destination_concurrency;
+  e.recipients = limits.destination_recipients;
+  e.rate_delay = limits.rate_delay;
+  e.tls = route.tls;
+  e.by_sender = route.by_sender;
+  for (const LimitState& l : found.limits) e.limits.push_back(to_limit(l));
+}
+}  // namespace
+
 async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   struct Looked {
     explicit Looked(async::Loop& loop) : event(loop) {}
@@ -380,25 +412,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   const std::string domain =
       m.sender.contains('@') ? to_lower(m.sender.substr(m.sender.rfind('@') + 1)) : std::string();
   const Explanation found = manager_.event()->scheduler.explain(route, {.sender_domain = domain, .tenant = m.tenant});
-  const TransportLimits limits = limits_(route.transport);
-  e.recipient = route.recipient;
-  e.transport = route.transport;
-  e.nexthop = route.nexthop;
-  e.valid_for = route.valid_for;
-  static_assert(static_cast<int>(Choice::nothing) == static_cast<int>(Rule::nothing));
-  e.rule = static_cast<Rule>(found.choice);
-  e.suspended = found.suspended;
-  e.level = static_cast<std::uint32_t>(found.level);
-  e.pooled = found.pooled;
-  e.free_workers = found.free_workers;
-  e.transport_up = found.transport_up;
-  e.workers = limits.workers;
-  e.concurrency = limits.destination_concurrency;
-  e.recipients = limits.destination_recipients;
-  e.rate_delay = limits.rate_delay;
-  e.tls = route.tls;
-  e.by_sender = route.by_sender;
-  for (const LimitState& l : found.limits) e.limits.push_back(to_limit(l));
+  explain_route(e, route, found, limits_(route.transport));
   e.classes = co_await classes_of(found);
   (void)channel.send(backend(m.request));
   (void)channel.send(e);

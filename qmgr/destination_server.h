@@ -45,6 +45,12 @@ class DestinationServer {
   async::Task<void> handle(Channel& channel, ipc::destinations::Explain m);
   async::Task<void> handle(Channel& channel, ipc::destinations::FindSources m);
 
+  /// Outcome ok: there is nothing against the order. name: of the destination; nullopt: its name is not valid.
+  ipc::destinations::Done refusal(const ipc::destinations::Order& m, const std::optional<std::string>& name,
+                                  bool trusted) const;
+  /// Returns how many destinations it changed. rate: of Verb::rate.
+  std::uint64_t obey(const ipc::destinations::Order& m, const std::string& name, const shaping::Rate& rate);
+
   /// The server that answers, as tools see it.
   ipc::destinations::Backend backend(std::uint64_t request) const;
   ipc::destinations::Entry entry(std::uint64_t request, const DestinationState& s) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/date.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
@@ -221,8 +222,8 @@ ipc::destinations::SourceSeen Egress::seen(std::uint32_t source, WallTime now) c
     out.rests_until = f.until;
   }
   out.warms_up = ledger_.warms_up(source);
-  if (s.warmup_from > 0 && now < WallTime(std::chrono::days(s.warmup_from)))
-    out.begins = egress::day_text(s.warmup_from);
+  if (const WallTime begins{std::chrono::days(s.warmup_from)}; s.warmup_from > 0 && now < begins)
+    out.begins = utc_day(begins);
   return out;
 }
 

@@ -48,51 +48,61 @@ void add_client_limits(const config::Config& c, const config::Service* service, 
     add(c.with(own).settings());
 }
 
-qmgr::ProgramOptions options_of(service::Context& c) {
-  const config::Settings& s = c.settings();
-  qmgr::ProgramOptions o;
-  o.manager.active_messages = static_cast<std::size_t>(s.qmgr_message_active_limit);
-  o.manager.inline_limit = static_cast<std::size_t>(s.queue_inline_limit);
-  o.manager.backoff_min = std::chrono::ceil<seconds>(s.minimal_backoff_time);
-  o.manager.backoff_max = std::chrono::ceil<seconds>(s.maximal_backoff_time);
-  o.manager.lifetime = std::chrono::ceil<seconds>(s.maximal_queue_lifetime);
-  o.manager.bounce_lifetime = std::chrono::ceil<seconds>(s.bounce_queue_lifetime);
-  o.manager.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
-  o.manager.confirm_delay_cleared = s.confirm_delay_cleared;
-  o.manager.soft_bounce = s.soft_bounce;
-  for (const config::Service& service : c.config().master())
+/// A part of the active messages: percent of them, at least one.
+std::size_t share_of(const qmgr::ManagerOptions& manager, std::int64_t percent) {
+  return std::max<std::size_t>(1, manager.active_messages * static_cast<std::size_t>(percent) / 100);
+}
+
+void add_lives(const config::Settings& s, qmgr::ManagerOptions& o) {
+  o.active_messages = static_cast<std::size_t>(s.qmgr_message_active_limit);
+  o.inline_limit = static_cast<std::size_t>(s.queue_inline_limit);
+  o.backoff_min = std::chrono::ceil<seconds>(s.minimal_backoff_time);
+  o.backoff_max = std::chrono::ceil<seconds>(s.maximal_backoff_time);
+  o.lifetime = std::chrono::ceil<seconds>(s.maximal_queue_lifetime);
+  o.bounce_lifetime = std::chrono::ceil<seconds>(s.bounce_queue_lifetime);
+  o.delay_warning = std::chrono::ceil<seconds>(s.delay_warning_time);
+  o.confirm_delay_cleared = s.confirm_delay_cleared;
+}
+
+void add_notices(const config::Settings& s, qmgr::ManagerOptions& o) {
+  using Rewrites = qmgr::ManagerOptions::Rewrites;
+  o.soft_bounce = s.soft_bounce;
+  if (!s.srs_domain.empty())
+    o.rewrites = s.srs_forward == config::SrsForward::always ? Rewrites::all : Rewrites::forwarded;
+  o.verp_bounces = !s.disable_verp_bounces;
+  // With unknown words bounce reports nothing to the postmaster, and logs that.
+  o.double_bounces =
+      mail::parse_error_classes(s.notify_classes).value_or(mail::ErrorClasses()).has(mail::ErrorClass::double_bounce);
+  o.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it
+}
+
+/// What master.cf says of transports.
+void add_transports(const config::Config& c, qmgr::ProgramOptions& o) {
+  for (const config::Service& service : c.master()) {
     if (service.type != config::ServiceType::inet &&
         std::ranges::any_of(service.overrides, [](const auto& own) { return own.name == "soft_bounce"; }))
-      o.manager.transport_soft_bounce[service.name] = c.config().with(service).settings().soft_bounce;
-  for (const config::Service& service : c.config().master())
-    if (const unsigned n = config::process_count(c.config(), service, config::processors());
+      o.manager.transport_soft_bounce[service.name] = c.with(service).settings().soft_bounce;
+    if (const unsigned n = config::process_count(c, service, config::processors());
         n > 1 && service.type == config::ServiceType::unix_stream)
       o.delivery_processes[service.name] = n;
-  o.manager.allow_minus = s.allow_min_user;
-  if (s.suppression_list) {
+  }
+  if (c.settings().suppression_list) {
     std::set<std::string, std::less<>> asked;  // services of the SMTP client
-    for (const config::Service& service : c.config().master())
+    for (const config::Service& service : c.master())
       if (service.type != config::ServiceType::inet && service.command == "smtp") asked.insert(service.name);
     o.manager.suppression = [asked = std::move(asked)](std::string_view transport) {
       return asked.contains(transport);
     };
   }
-  o.manager.default_filter_nexthop = s.default_filter_nexthop;
+  o.manager.default_filter_nexthop = c.settings().default_filter_nexthop;
   for (const ipc::Carrier& carrier : ipc::all_carriers()) {
     const std::string program(carrier.program);
-    o.manager.filters.emplace(program, config::filters_named(c.config(), program));
-    o.manager.transports.emplace(program, config::transports_named(c.config(), program));
+    o.manager.filters.emplace(program, config::filters_named(c, program));
+    o.manager.transports.emplace(program, config::transports_named(c, program));
   }
-  using Rewrites = qmgr::ManagerOptions::Rewrites;
-  if (!s.srs_domain.empty())
-    o.manager.rewrites = s.srs_forward == config::SrsForward::always ? Rewrites::all : Rewrites::forwarded;
-  o.manager.verp_bounces = !s.disable_verp_bounces;
-  o.manager.verification_limit = static_cast<std::uint32_t>(s.address_verify_concurrency_limit);
-  o.verify_service = s.address_verify_service_name;
-  // With unknown words bounce reports nothing to the postmaster, and logs that.
-  o.manager.double_bounces =
-      mail::parse_error_classes(s.notify_classes).value_or(mail::ErrorClasses()).has(mail::ErrorClass::double_bounce);
-  o.manager.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it
+}
+
+void add_scheduling(const config::Settings& s, qmgr::ProgramOptions& o) {
   o.scheduler.fairness.max_message_concurrency = static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
   o.scheduler.routing_workers = ipc::route::kMaxUnderWay;
@@ -100,40 +110,50 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.scheduler.least_gain = milliseconds(s.connection_least_gain);
   o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
   o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
-  if (s.active_share_limit < 100)
-    o.scheduler.share_limit =
-        std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
+  if (s.active_share_limit < 100) o.scheduler.share_limit = share_of(o.manager, s.active_share_limit);
   o.scheduler.share_time = o.manager.backoff_min;
-  o.scheduler.tenants = !s.tenant_identity.empty();
-  o.manager.tenants = o.scheduler.tenants;
-  if (o.scheduler.tenants && s.tenant_active_share < 100)
-    o.manager.tenant_messages =
-        std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.tenant_active_share) / 100);
+  o.scheduler.tenants = o.manager.tenants = !s.tenant_identity.empty();
+  if (o.manager.tenants && s.tenant_active_share < 100)
+    o.manager.tenant_messages = share_of(o.manager, s.tenant_active_share);
   o.manager.priorities = !s.message_priority.empty();
   o.scheduler.urgency_ratio = static_cast<std::uint32_t>(s.message_priority_ratio);
-  o.limits = [&c](std::string_view name) {
-    const auto t = c.config().transport(name);
-    qmgr::TransportLimits limits;
-    limits.destination_concurrency = static_cast<std::uint32_t>(t.destination_concurrency_limit);
-    limits.destination_recipients = static_cast<std::uint32_t>(t.destination_recipient_limit);
-    limits.initial_concurrency = static_cast<std::uint32_t>(t.initial_destination_concurrency);
-    limits.rate_delay = t.destination_rate_delay;
-    limits.workers = static_cast<std::uint32_t>(c.settings().default_process_limit);
-    const auto* service = c.config().find_service(name, config::ServiceType::unix_stream);
-    if (service != nullptr && service->process_limit) {
-      limits.workers = static_cast<std::uint32_t>(*service->process_limit);
-    }
-    const auto delay = c.config().lookup_transport(name, "transport_rate_delay");
-    limits.rate_limit = shaping::parse_rate(c.config().lookup_transport(name, "destination_rate_limit").value_or(""))
-                            .value_or(shaping::Rate{});
-    limits.transport_rate_delay = config::parse_time(delay.value_or(""), 's').value_or(milliseconds(0));
-    if (limits.transport_rate_delay.count() > 0) limits.workers = 1;  // further ones would only wait
-    add_client_limits(c.config(), service, limits);
-    limits.max_age = c.settings().connection_max_age;
-    const auto& deferred = c.settings().defer_transports;
-    limits.deferred = std::find(deferred.begin(), deferred.end(), name) != deferred.end();
-    return limits;
-  };
+}
+
+qmgr::TransportLimits limits_of(const config::Config& c, std::string_view name) {
+  const auto t = c.transport(name);
+  qmgr::TransportLimits limits;
+  limits.destination_concurrency = static_cast<std::uint32_t>(t.destination_concurrency_limit);
+  limits.destination_recipients = static_cast<std::uint32_t>(t.destination_recipient_limit);
+  limits.initial_concurrency = static_cast<std::uint32_t>(t.initial_destination_concurrency);
+  limits.rate_delay = t.destination_rate_delay;
+  limits.workers = static_cast<std::uint32_t>(c.settings().default_process_limit);
+  const auto* service = c.find_service(name, config::ServiceType::unix_stream);
+  if (service != nullptr && service->process_limit) {
+    limits.workers = static_cast<std::uint32_t>(*service->process_limit);
+  }
+  const auto delay = c.lookup_transport(name, "transport_rate_delay");
+  limits.rate_limit =
+      shaping::parse_rate(c.lookup_transport(name, "destination_rate_limit").value_or("")).value_or(shaping::Rate{});
+  limits.transport_rate_delay = config::parse_time(delay.value_or(""), 's').value_or(milliseconds(0));
+  if (limits.transport_rate_delay.count() > 0) limits.workers = 1;  // further ones would only wait
+  add_client_limits(c, service, limits);
+  limits.max_age = c.settings().connection_max_age;
+  const auto& deferred = c.settings().defer_transports;
+  limits.deferred = std::find(deferred.begin(), deferred.end(), name) != deferred.end();
+  return limits;
+}
+
+qmgr::ProgramOptions options_of(service::Context& c) {
+  const config::Settings& s = c.settings();
+  qmgr::ProgramOptions o;
+  add_lives(s, o.manager);
+  add_notices(s, o.manager);
+  add_transports(c.config(), o);
+  add_scheduling(s, o);
+  o.manager.allow_minus = s.allow_min_user;
+  o.manager.verification_limit = static_cast<std::uint32_t>(s.address_verify_concurrency_limit);
+  o.verify_service = s.address_verify_service_name;
+  o.limits = [&c](std::string_view name) { return limits_of(c.config(), name); };
   o.path = [&c](std::string_view name) { return c.queue_path(name); };
   o.mail_owner = c.owner().uid;
   if (c.owners().apart()) o.orders_group = c.owners().queue.gid;
@@ -353,6 +373,62 @@ void note_layouts(const std::string& directory, qmgr::ProgramOptions& program_op
   if (mark->layout() != 0) program_options.found_empty = [mark, told] { told(mark->forget()); };
 }
 
+/// Says what can be done about a directory of the queue that cannot be used.
+void advise(const std::string& directory, const Error& why) {
+  if (qmgr::advise_on_disk(directory, why)) return;
+  log::error(
+      "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
+      "belong to queue_owner with mode 0600; qmgr starts by itself when the reason is gone. "
+      "penqueue --log shows what is in the queue's files, without qmgr",
+      directory);
+}
+
+/// Lives until the process ends.
+Result<queue_log::Storage*> open_storage(service::Context& c) {
+  const std::string& directory = c.settings().queue_log_directory;
+  auto storage = queue_log::PosixStorage::open(directory, kQueueLock);
+  if (!storage && storage.error().is_errno(EWOULDBLOCK)) {
+    return fail(
+        std::move(storage).error().within("a tool that works on the queue while the mail system "
+                                          "is down, or an older queue manager, has not ended yet"));
+  }
+  if (!storage) {
+    advise(directory, storage.error());
+    return fail(std::move(storage).error());
+  }
+  queue_log::Storage* kept = storage->release();
+  for (Fd& page : c.take_pages()) {  // master has a lease on the queue
+    PEN_TRY_ASSIGN(service::LeasePage lease, service::LeasePage::open(std::move(page)));
+    kept = new qmgr::GuardedStorage(std::unique_ptr<queue_log::Storage>(kept), std::move(lease));
+  }
+  return kept;
+}
+
+Result<std::unique_ptr<queue_log::QueueLog>> open_log(service::Context& c, queue_log::Storage& storage) {
+  static Random ids(secure_random_u64());
+  const config::Settings& s = c.settings();
+  queue_log::Options options;
+  options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
+  options.intervals = queue_log::retry_ladder(std::chrono::ceil<seconds>(s.minimal_backoff_time),
+                                              std::chrono::ceil<seconds>(s.maximal_backoff_time));
+  if (const seconds longest = longest_release(c.config()); longest.count() > 0)
+    options.intervals = queue_log::with_release_logs(std::move(options.intervals), longest);
+  options.expected_working =
+      std::min<std::size_t>(static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
+  auto log = queue_log::QueueLog::open(storage, options, c.loop().clock(), ids);
+  if (!log) {
+    advise(s.queue_log_directory, log.error());
+    return fail(std::move(log).error());
+  }
+  if (const auto in_use = (*log)->restart().report().segment_size; in_use != options.segment_size) {
+    log::warning(
+        "queue_log_segment_size is {}, but this queue was made with {} and keeps it; the setting "
+        "counts for a new queue",
+        options.segment_size, in_use);
+  }
+  return std::move(*log);
+}
+
 Result<service::Hooks> start(service::Context& c) {
   const config::Settings& s = c.settings();
   const auto& words = c.arguments().rest;
@@ -367,62 +443,20 @@ Result<service::Hooks> start(service::Context& c) {
     PEN_TRY(add_delivery_options(c, program_options));
   }
   // Everything lives until the process ends: nothing depends on a destructor.
-  auto advise = [](const std::string& directory, const Error& why) {
-    if (qmgr::advise_on_disk(directory, why)) return;
-    log::error(
-        "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
-        "belong to queue_owner with mode 0600; qmgr starts by itself when the reason is gone. "
-        "penqueue --log shows what is in the queue's files, without qmgr",
-        directory);
-  };
-  auto storage = queue_log::PosixStorage::open(s.queue_log_directory, kQueueLock);
-  if (!storage && storage.error().is_errno(EWOULDBLOCK)) {
-    return fail(
-        std::move(storage).error().within("a tool that works on the queue while the mail system "
-                                          "is down, or an older queue manager, has not ended yet"));
-  }
-  if (!storage) {
-    advise(s.queue_log_directory, storage.error());
-    return fail(std::move(storage).error());
-  }
-  static Random ids(secure_random_u64());
-  queue_log::Options options;
-  options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
-  options.intervals = queue_log::retry_ladder(std::chrono::ceil<seconds>(s.minimal_backoff_time),
-                                              std::chrono::ceil<seconds>(s.maximal_backoff_time));
-  if (const seconds longest = longest_release(c.config()); longest.count() > 0)
-    options.intervals = queue_log::with_release_logs(std::move(options.intervals), longest);
-  options.expected_working =
-      std::min<std::size_t>(static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
-  queue_log::Storage* kept = storage->release();
-  for (Fd& page : c.take_pages()) {  // master has a lease on the queue
-    PEN_TRY_ASSIGN(service::LeasePage lease, service::LeasePage::open(std::move(page)));
-    kept = new qmgr::GuardedStorage(std::unique_ptr<queue_log::Storage>(kept), std::move(lease));
-  }
-  auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
-  if (!log) {
-    advise(s.queue_log_directory, log.error());
-    return fail(std::move(log).error());
-  }
-  if (const auto in_use = (*log)->restart().report().segment_size; in_use != options.segment_size) {
-    log::warning(
-        "queue_log_segment_size is {}, but this queue was made with {} and keeps it; the setting "
-        "counts for a new queue",
-        options.segment_size, in_use);
-  }
+  PEN_TRY_ASSIGN(queue_log::Storage* const storage, open_storage(c));
+  PEN_TRY_ASSIGN(auto log, open_log(c, *storage));
   auto spool = spool::Spool::open(s.spool_directory);
   if (!spool) {
     advise(s.spool_directory, spool.error());
     return fail(std::move(spool).error());
   }
   const WallTime now = c.loop().clock().wall_now();
-  auto destinations = orders_only ? destdb::DestDb::over(std::make_shared<NoDestinations>(), now)
-                                  : destdb::DestDb::open(s.data_directory + "/destdb", now);
-  if (!destinations) return fail(std::move(destinations).error());
-  if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
+  PEN_TRY_ASSIGN(auto destinations, orders_only ? destdb::DestDb::over(std::make_shared<NoDestinations>(), now)
+                                                : destdb::DestDb::open(s.data_directory + "/destdb", now));
+  if (!destinations->warning().empty()) log::warning("{}", destinations->warning());
   if (!orders_only) note_layouts(s.queue_log_directory, program_options);
-  auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(), spool->release(),
-                                    *destinations->release());
+  auto* program = new qmgr::Program(c.loop(), std::move(program_options), *storage, *log.release(), spool->release(),
+                                    *destinations.release());
   program->start();
   if (orders_only) {
     for (Fd& tool : c.take_listeners())

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/base/text.h"
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
@@ -21,7 +22,7 @@ using service::Context;
 
 constexpr std::size_t kFileThreads = 4;
 constexpr std::size_t kNameThreads = 2;  // host look-ups by the system's own means
-const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
+const intake::ProgramIntake::Logs kLogs{log::as_info, log::as_warning};
 // How long a start waits for the key process. Then mail is taken without it, and what is to be signed is put off.
 constexpr seconds kKeysWait{15};
 
@@ -120,13 +121,7 @@ Result<service::Hooks> start(Context& context) {
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
   if (reading.priorities)
     for (const auto& problem : reading.priorities->problems()) log::warning("{}", map::advice(problem));
-  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(),
-                             [](bool warning, const std::string& line) {
-                               if (warning)
-                                 log::warning("{}", line);
-                               else
-                                 log::info("{}", line);
-                             });
+  resolve::watch_key_records(context.loop(), reading.intake.signing, reading.dns, context.draining(), log::as_said);
   auto program = std::make_shared<Program>(context, reading.dns, std::move(reading.intake), std::move(reading.resolve));
   if (!reading.milters->other.empty())
     program->filters = std::make_unique<milter::OtherFilters>(context.loop(), std::move(reading.dns), reading.milters,

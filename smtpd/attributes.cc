@@ -1,21 +1,13 @@
 #include "smtpd/attributes.h"
 
-#include <array>
-#include <ctime>
-
+#include "lib/base/date.h"
 #include "lib/mail/address.h"
 
 namespace pen::smtpd {
 namespace {
 
 /// "Nov 24 08:46:56", as the log has it.
-std::string local_time(WallTime now) {
-  const std::time_t seconds_now = std::chrono::system_clock::to_time_t(now);
-  std::tm parts{};
-  ::localtime_r(&seconds_now, &parts);
-  std::array<char, 64> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%b %d %H:%M:%S", &parts)};
-}
+std::string local_time(WallTime now) { return local_text(now, "%b %d %H:%M:%S"); }
 
 /// $sender, $sender_name, $sender_domain and the same of a recipient. part: what follows the first word.
 std::optional<std::string> address_attribute(std::string_view part, const std::optional<std::string>& address) {

@@ -175,7 +175,7 @@ async::Task<void> Conversation::say_goodbye() {
 }
 
 async::Task<Verdict> Conversation::ask(Checks::AtStage stage, Subject about) {
-  Checks checks(*policy_, tools(), std::move(about));
+  Checks checks(*policy_, server.check_tools(), std::move(about));
   co_return co_await (checks.*stage)();
 }
 

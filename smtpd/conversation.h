@@ -128,17 +128,6 @@ class Conversation {
   std::string replaced_reply(std::string_view text, const map::Value& found) const;
   /// The footer of a reply that refuses something: smtpd_reject_footer_maps, smtpd_reject_footer.
   [[gnu::noinline]] async::Task<std::string> footer_of(std::string text);
-  CheckTools tools() const {
-    return {server.loop,
-            server.intake.tables,
-            server.names,
-            server.lists,
-            server.policies,
-            &server.stop_cancel(),
-            server.sender_memory.get(),
-            server.verifier.get(),
-            server.suppression.get()};
-  }
 
   std::optional<Stress::Taken> place_;  // among the sessions that are served
 };

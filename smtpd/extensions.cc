@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/date.h"
 #include "lib/base/log.h"
 #include "lib/mail/client_attributes.h"
 
@@ -40,7 +41,7 @@ std::string ehlo_reply(const Conversation& talk, std::string_view mechanisms) {
   if (s.future_release_limit > milliseconds(0)) {
     const auto longest = std::chrono::ceil<seconds>(s.future_release_limit);
     const auto latest = std::chrono::floor<seconds>(talk.server.loop.clock().wall_now()) + longest;
-    add(keyword::kFutureRelease, fmt::format("FUTURERELEASE {} {}", longest.count(), mail::date_time(latest)));
+    add(keyword::kFutureRelease, fmt::format("FUTURERELEASE {} {}", longest.count(), utc_text(latest)));
   }
   add(keyword::kLimits, fmt::format("LIMITS RCPTMAX={}", s.smtpd_recipient_limit));
   add(keyword::kChunking, "CHUNKING");

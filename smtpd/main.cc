@@ -3,6 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/log_as.h"
+#include "lib/base/log_handlers.h"
 #include "lib/config/key_process.h"
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
@@ -31,7 +32,7 @@ using service::Hooks;
 
 constexpr std::size_t kFileThreads = 8;  // reads and writes of large bodies
 constexpr std::size_t kNameThreads = 4;  // the hosts file, host look-ups by the system's own means
-const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
+const intake::ProgramIntake::Logs kLogs{log::as_info, log::as_warning};
 
 /// Everything of the process; dies with it.
 struct Program {
@@ -272,89 +273,81 @@ Result<void> look(Context& context) {
   return {};
 }
 
-Result<Hooks> start(Context& context, Private secrets) {
-  auto tls = std::move(secrets.tls);
-  const config::Settings& s = context.settings();
-  PEN_TRY_ASSIGN(auto reading, read(context));
-  const auto& [resolve, policy, dns_filter, screening] =
-      std::tie(reading.resolve, reading.policy, reading.dns_filter, reading.screening);
-  for (const auto& warning : policy->warnings) log::warning("{}", warning);
-  if (tls) start_tls(*tls);
-  intake::Settings settings = std::move(reading.intake);
-  intake::tell(settings, *resolve, kLogs);
+intake::Settings intake_of(const config::Settings& s, const smtpd::Policy& policy, intake::Settings settings) {
   settings.show_logins = s.smtpd_sasl_authenticated_header;
   settings.detect_smtputf8 = intake::detects_smtputf8(s, "smtpd");
-  if (policy->proxy) {  // that is for the smtpd behind the filter
+  if (policy.proxy) {  // that is for the smtpd behind the filter
     settings.checks = nullptr;
     settings.drop_fields.clear();
   }
-  resolve::watch_key_records(context.loop(), settings.signing, reading.dns, context.draining(),
-                             [](bool warning, const std::string& line) {
-                               if (warning)
-                                 log::warning("{}", line);
-                               else
-                                 log::info("{}", line);
-                             });
-  auto program = std::make_shared<Program>(context, std::move(reading.dns), std::move(settings), resolve);
-  program->dkim_keys = std::move(reading.dkim_keys);
-  if (const auto key_socket = config::key_socket(context.config()); key_socket && tls) {
-    program->tls_keys =
+  return settings;
+}
+
+void use_tls(Context& context, Program& program, std::shared_ptr<smtpd::ServerTls> tls) {
+  if (!tls) return;
+  if (const auto key_socket = config::key_socket(context.config())) {
+    program.tls_keys =
         std::make_shared<keys::Client>(context.loop(), keys::Client::Options{.path = context.queue_path(*key_socket),
                                                                              .conversation = ipc::keys::kServerName,
                                                                              .meanwhile = "TLS handshakes wait",
                                                                              .report = log::as_warning});
-    tls->use_keys(program->tls_keys);
-    program->tls_keys->start();
+    tls->use_keys(program.tls_keys);
+    program.tls_keys->start();
   }
-  program->server.set_policy(policy);
-  program->server.service = context.service();
-  for (const auto& problem : dns_filter.problems()) log::warning("{}", map::advice(problem));
-  if (!dns_filter.empty()) program->names.filter_by(dns_filter, program->own.intake.tables);
-  if (s.queue_minfree > 0) program->server.queue_space.emplace(context.loop().clock(), s.queue_directory);
+  program.server.tls = std::move(tls);
+}
+
+/// Other programs of the suite.
+void ask_others(Context& context, smtpd::Server& server) {
+  const config::Settings& s = context.settings();
+  async::Loop& loop = context.loop();
+  const std::string anvil = context.queue_path(ipc::kAnvilSocket);
   if (counts_clients(s)) {
     const auto counts =
-        std::make_shared<sessions::AnvilCounts>(context.loop(), context.queue_path(ipc::kAnvilSocket),
-                                                sessions::AnvilCounts::Options{.report = log::as_warning});
+        std::make_shared<sessions::AnvilCounts>(loop, anvil, sessions::AnvilCounts::Options{.report = log::as_warning});
     counts->start();
-    program->server.clients = counts;
+    server.clients = counts;
   }
-  program->server.sender_memory = std::make_shared<sessions::AnvilMemory>(
-      context.loop(), context.queue_path(ipc::kAnvilSocket), sessions::AnvilMemory::Options{.report = log::as_warning});
+  server.sender_memory =
+      std::make_shared<sessions::AnvilMemory>(loop, anvil, sessions::AnvilMemory::Options{.report = log::as_warning});
   if (s.suppression_list)
-    program->server.suppression = std::make_shared<suppression::Client>(
-        context.loop(), context.queue_path(ipc::kAnvilSocket), suppression::Client::Options{.report = log::as_warning});
-  program->server.verifier = std::make_shared<smtpd::VerifyClient>(
-      context.loop(), context.queue_path(ipc::service_socket(s.address_verify_service_name)),
+    server.suppression =
+        std::make_shared<suppression::Client>(loop, anvil, suppression::Client::Options{.report = log::as_warning});
+  server.verifier = std::make_shared<smtpd::VerifyClient>(
+      loop, context.queue_path(ipc::service_socket(s.address_verify_service_name)),
       smtpd::VerifyClient::Options{.report = log::as_warning});
-  if (!program->server.policy()->told.empty()) {
+  if (!server.policy()->told.empty()) {
     const auto told =
-        std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket), log::as_warning);
+        std::make_shared<ipc::SessionErrors>(loop, context.queue_path(ipc::kBounceSocket), log::as_warning);
     told->start();
-    program->server.tell_postmaster = [told](ipc::session_errors::Session session) { told->tell(std::move(session)); };
+    server.tell_postmaster = [told](ipc::session_errors::Session session) { told->tell(std::move(session)); };
   }
   if (s.dmarc_report_enable && s.dmarc_verify) {
-    const auto told = std::make_shared<ipc::DmarcReports>(context.loop(), context.queue_path(ipc::kDmarcReportSocket),
-                                                          log::as_warning);
+    const auto told =
+        std::make_shared<ipc::DmarcReports>(loop, context.queue_path(ipc::kDmarcReportSocket), log::as_warning);
     told->start();
-    program->server.report_dmarc = [told](ipc::dmarc_report::Result result) { told->tell(std::move(result)); };
+    server.report_dmarc = [told](ipc::dmarc_report::Result result) { told->tell(std::move(result)); };
   }
-  program->server.site_flush = std::make_shared<smtpd::SiteFlush>(
-      context.loop(), smtpd::flush_by_qmgr(context.loop(), context.queue_path(ipc::kQmgrSocket)));
-  if (reading.holder) reading.holder->start();
-  program->server.classes = std::move(reading.holder);
-  program->server.tls = std::move(tls);
-  if (reading.logins) reading.logins->start();
-  program->server.authenticator = std::move(reading.logins);
-  if (secrets.logins) {
-    if (const std::string& problem = secrets.logins->problem(); !problem.empty())
-      log::warning("{}: clients cannot log in until it is mended, and smtpd has read it again (penstock reload)",
-                   problem);
-    program->server.authenticator = std::move(secrets.logins);
-  }
-  if (screening) screen_clients(context, *program, screening, std::move(reading.screen_cluster));
-  watch_load(context, program->server);
-  program->own.queue.start();
-  program->server.trace =
+  server.site_flush =
+      std::make_shared<smtpd::SiteFlush>(loop, smtpd::flush_by_qmgr(loop, context.queue_path(ipc::kQmgrSocket)));
+}
+
+/// Tokens come before a login service.
+void let_log_in(smtpd::Server& server, std::shared_ptr<sasl::DovecotService> service,
+                std::shared_ptr<sasl::TokenService> tokens) {
+  if (service) service->start();
+  server.authenticator = std::move(service);
+  if (!tokens) return;
+  if (const std::string& problem = tokens->problem(); !problem.empty())
+    log::warning("{}: clients cannot log in until it is mended, and smtpd has read it again (penstock reload)",
+                 problem);
+  server.authenticator = std::move(tokens);
+}
+
+/// Tools may read the dialogues of sessions.
+void let_trace(Context& context, smtpd::Server& server) {
+  const config::Settings& s = context.settings();
+  server.trace =
       std::make_shared<trace::Hub>(context.loop(),
                                    trace::Hub::Options{.service = context.service(),
                                                        .readers = static_cast<std::size_t>(s.trace_subscriber_limit),
@@ -363,7 +356,36 @@ Result<Hooks> start(Context& context, Private secrets) {
   service::serve_conversations_at(
       context, context.queue_path(ipc::trace::smtpd_socket(context.service(), context.arguments().process)),
       {{ipc::trace::kName,
-        [hub = program->server.trace](ipc::Opening opening) { return trace::Hub::serve(hub, std::move(opening)); }}});
+        [hub = server.trace](ipc::Opening opening) { return trace::Hub::serve(hub, std::move(opening)); }}});
+}
+
+Result<Hooks> start(Context& context, Private secrets) {
+  const config::Settings& s = context.settings();
+  PEN_TRY_ASSIGN(auto reading, read(context));
+  const auto& [resolve, policy, dns_filter, screening] =
+      std::tie(reading.resolve, reading.policy, reading.dns_filter, reading.screening);
+  for (const auto& warning : policy->warnings) log::warning("{}", warning);
+  if (secrets.tls) start_tls(*secrets.tls);
+  intake::Settings settings = intake_of(s, *policy, std::move(reading.intake));
+  intake::tell(settings, *resolve, kLogs);
+  resolve::watch_key_records(context.loop(), settings.signing, reading.dns, context.draining(), log::as_said);
+  auto program = std::make_shared<Program>(context, std::move(reading.dns), std::move(settings), resolve);
+  program->dkim_keys = std::move(reading.dkim_keys);
+  use_tls(context, *program, std::move(secrets.tls));
+  smtpd::Server& server = program->server;
+  server.set_policy(policy);
+  server.service = context.service();
+  for (const auto& problem : dns_filter.problems()) log::warning("{}", map::advice(problem));
+  if (!dns_filter.empty()) program->names.filter_by(dns_filter, program->own.intake.tables);
+  if (s.queue_minfree > 0) server.queue_space.emplace(context.loop().clock(), s.queue_directory);
+  ask_others(context, server);
+  if (reading.holder) reading.holder->start();
+  server.classes = std::move(reading.holder);
+  let_log_in(server, std::move(reading.logins), std::move(secrets.logins));
+  if (screening) screen_clients(context, *program, screening, std::move(reading.screen_cluster));
+  watch_load(context, server);
+  program->own.queue.start();
+  let_trace(context, server);
   context.loop().spawn("begin", begin(program, &context, screening ? connections_of_screened(context) : 0));
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.
   return Hooks{.drain = [program, &context] { return drain(program, &context); },

@@ -38,6 +38,8 @@
 
 namespace pen::smtpd {
 
+struct CheckTools;
+
 class Server {
  public:
   Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in, intake::Intake& intake_in)
@@ -73,6 +75,9 @@ class Server {
   async::Until until(const config::Settings& s) {
     return {.deadline = loop.now() + s.smtpd_timeout, .cancel = &stopping_};
   }
+
+  /// What evaluations of restriction lists share.
+  CheckTools check_tools();
 
   async::Loop& loop;
   async::HandlerPool& pool;  // for files

@@ -83,6 +83,8 @@ class Session {
   async::Task<Flow> bdat(const mail::CommandLine& line);
   async::Task<Flow> xforward(const mail::CommandLine& line);
   async::Task<Flow> xclient(const mail::CommandLine& line);
+  struct NewClient;
+  void become(NewClient next);
 
   // session_mail.cc
   async::Task<Flow> rcpt_batch(Transaction::RcptJob& first);

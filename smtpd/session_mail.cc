@@ -97,6 +97,19 @@ std::optional<Response> mail_refused(const Conversation& talk, const mail::MailC
       (p.local_rewrite_clientcerts && co_await known_certificate(talk));
 }
 
+/// Whether the client may say how urgent its mail is. If not, what MAIL says of it does not count, as the reply tells.
+[[gnu::noinline]] async::Task<Result<bool>> grant_priority(Conversation& talk, mail::MailCommand& mail,
+                                                           std::string& reply) {
+  if (!talk.policy().priorities) co_return false;
+  const auto may = co_await may_say_priority(talk);
+  if (!may || *may || mail.priority <= 0) co_return may;
+  log::info("{}: MT-PRIORITY={} becomes 0: the client is none of message_priority_clients", talk.client.peer.shown(),
+            mail.priority);
+  reply = "250 2.3.6 0 is the priority of this message";  // RFC 6710
+  mail.priority = 0;
+  co_return false;
+}
+
 }  // namespace
 
 async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
@@ -126,21 +139,11 @@ async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
     }
     checked = *std::move(made);
   }
-  bool says_priority = false;
   std::string granted = "250 2.1.0 Ok";
-  if (talk_.policy().priorities) {
-    const auto may = co_await may_say_priority(talk_);
-    if (!may) {
-      log::warning("{}", may.error().message());
-      co_return co_await talk_.refuse("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
-    }
-    says_priority = *may;
-    if (mail->priority > 0 && !says_priority) {
-      log::info("{}: MT-PRIORITY={} becomes 0: the client is none of message_priority_clients",
-                talk_.client.peer.shown(), mail->priority);
-      granted = "250 2.3.6 0 is the priority of this message";  // RFC 6710
-      mail->priority = 0;
-    }
+  const auto says_priority = co_await grant_priority(talk_, *mail, granted);
+  if (!says_priority) {
+    log::warning("{}", says_priority.error().message());
+    co_return co_await talk_.refuse("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
   }
   const std::uint64_t number = ++talk_.server.transactions;
   intake::Effects effects;
@@ -158,7 +161,7 @@ async::Task<Flow> Session::mail_from(const mail::CommandLine& line) {
   talk_.transaction = std::make_unique<Transaction>(talk_.server, talk_.policy(), talk_.client, options,
                                                     *std::move(mail), std::move(effects), local, number);
   talk_.transaction->check_with(std::move(checked));
-  talk_.transaction->may_say_priority(says_priority);
+  talk_.transaction->may_say_priority(*says_priority);
   if (talk_.filters)
     if (auto no = co_await talk_.transaction->ask_filters(*talk_.filters, line.args)) {
       talk_.reset_transaction();

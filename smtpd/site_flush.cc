@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/ipc/channel.h"
+#include "lib/ipc/ask_once.h"
 #include "lib/ipc/queue.h"
 
 namespace pen::smtpd {
@@ -14,22 +14,15 @@ constexpr seconds kPatience{600};
 
 async::Task<Result<std::uint64_t>> order_flush(async::Loop& loop, std::string path, std::string site) {
   namespace queue = ipc::queue;
-  const async::Until until{.deadline = loop.now() + kPatience};
-  auto channel = co_await ipc::connect_channel<queue::FromQmgr, queue::ToQmgr>(loop, path, queue::kName, until);
-  if (!channel) co_return std::unexpected(std::move(channel).error());
   queue::Act act;
   act.request = 1;
   act.verb = queue::Verb::flush;
   act.site = std::move(site);
-  if (auto sent = channel->send(act); !sent) co_return std::unexpected(std::move(sent).error());
-  for (;;) {
-    auto received = co_await channel->receive(until);
-    if (!received) co_return std::unexpected(std::move(received).error());
-    const auto* done = std::get_if<queue::Done>(&received->message);
-    if (done == nullptr) continue;
-    if (done->outcome == queue::Outcome::ok || done->outcome == queue::Outcome::not_found) co_return done->count;
-    co_return fail_errno(done->text, EIO);
-  }
+  const auto done = co_await (ipc::ask_once<queue::FromQmgr, queue::ToQmgr, queue::Done>(
+      loop, std::move(path), queue::kName, std::move(act), {.until = {.deadline = loop.now() + kPatience}}));
+  if (!done) co_return std::unexpected(done.error());
+  if (done->outcome == queue::Outcome::ok || done->outcome == queue::Outcome::not_found) co_return done->count;
+  co_return fail_errno(done->text, EIO);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ std::unique_ptr<Transaction::RcptJob> Transaction::parse_rcpt(std::string_view a
   Subject about = subject();
   about.recipient = job->rcpt.recipient;
   about.recipient_count += ahead;
-  job->checks.emplace(policy_, tools(), std::move(about));
+  job->checks.emplace(policy_, server_.check_tools(), std::move(about));
   return job;
 }
 
@@ -156,7 +156,7 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   if (!job.checks) {  // was over the limit when it came in, but is no longer
     Subject about = subject();
     about.recipient = job.rcpt.recipient;
-    job.checks.emplace(policy_, tools(), std::move(about));
+    job.checks.emplace(policy_, server_.check_tools(), std::move(about));
     job.verdict = co_await job.checks->recipient();
   }
   if (filters_)

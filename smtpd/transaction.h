@@ -93,17 +93,6 @@ class Transaction {
   const config::Settings& settings() const { return policy_.settings; }
   /// Evaluates the lists of a stage for the message; keeps their other effects for the commit. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> ask(Checks::AtStage stage);
-  CheckTools tools() const {
-    return {server_.loop,
-            server_.intake.tables,
-            server_.names,
-            server_.lists,
-            server_.policies,
-            &server_.stop_cancel(),
-            server_.sender_memory.get(),
-            server_.verifier.get(),
-            server_.suppression.get()};
-  }
   void describe_client();
   void log_client();
   /// Moves the gathered part of the body to its place.

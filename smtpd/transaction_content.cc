@@ -15,7 +15,7 @@
 namespace pen::smtpd {
 
 async::Task<std::optional<Response>> Transaction::ask(Checks::AtStage stage) {
-  Checks checks(policy_, tools(), subject());
+  Checks checks(policy_, server_.check_tools(), subject());
   Verdict verdict = co_await (checks.*stage)();
   if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error).because(verdict.reason);
   message_.effects().merge(std::move(verdict.effects));

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/daily_reports/reporter.h"
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
@@ -74,8 +75,7 @@ struct Server {
         pool(loop, kThreads),
         dns(loop, pool, std::move(dns_options)),
         own(loop, pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver),
-            intake::for_own_mail(context.settings()),
-            {[](const std::string& line) { log::info("{}", line); }, log::as_warning}),
+            intake::for_own_mail(context.settings()), {log::as_info, log::as_warning}),
         draining(context.draining()),
         reports({.loop = loop, .pool = pool, .intake = own.intake, .draining = draining}, dns,
                 {.host = context.settings().myhostname,

@@ -1,15 +1,18 @@
 #include "tlsrpt/report.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
+#include "lib/daily_reports/day_report.h"
 
 namespace pen::tlsrpt {
 namespace {
+
+using daily_reports::DayReport;
 
 using Json = nlohmann::ordered_json;
 
@@ -26,10 +29,6 @@ constexpr std::array<std::string_view, 12> kResults = {"success",
                                                        "sts-policy-invalid",
                                                        "sts-webpki-invalid"};
 constexpr std::array<std::string_view, 3> kPolicies = {"no-policy-found", "tlsa", "sts"};
-
-std::time_t begin_of(const DomainDay& day) { return static_cast<std::time_t>(day.day) * 86400; }
-std::time_t end_of(const DomainDay& day) { return begin_of(day) + 86399; }
-std::string rfc3339(std::time_t t) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(t)); }
 
 Json json_of(const PolicyResult& p, const std::string& domain) {
   Json policy;
@@ -66,43 +65,34 @@ std::string_view policy_word(PolicyType type) {
   return i < kPolicies.size() ? kPolicies[i] : "no-policy-found";
 }
 
-std::string report_id(const DomainDay& day, const Submitter& from) {
-  return fmt::format("{:%Y-%m-%d}.{}@{}", fmt::gmtime(begin_of(day)), day.domain, from.host);
-}
-
 std::string report_json(const DomainDay& day, const Submitter& from) {
+  const DayReport report{day.day, day.domain, from};
   Json j;
   j["organization-name"] = from.organization;
-  j["date-range"]["start-datetime"] = rfc3339(begin_of(day));
-  j["date-range"]["end-datetime"] = rfc3339(end_of(day));
+  j["date-range"]["start-datetime"] = utc_text(report.begins());
+  j["date-range"]["end-datetime"] = utc_text(report.ends());
   j["contact-info"] = from.contact;
-  j["report-id"] = report_id(day, from);
+  j["report-id"] = report.id();
   j["policies"] = Json::array();
   for (const PolicyResult& p : day.policies) j["policies"].push_back(json_of(p, day.domain));
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string file_name(const DomainDay& day, const Submitter& from) {
-  return fmt::format("{}!{}!{}!{}.json.gz", from.host, day.domain, begin_of(day), end_of(day));
-}
-
 std::string report_mail(const DomainDay& day, const Submitter& from, const std::string& to,
                         const std::string& compressed, WallTime now, Random& random) {
   const std::string boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), from.host);
-  const std::string id = report_id(day, from);
-  // Domain and address come from outside; both were checked to hold only printable characters.
-  std::string out;
-  out += fmt::format("Date: {}\r\nFrom: {}\r\nTo: {}\r\n", rfc5322_date(now), from.sender, to);
-  out += fmt::format("Subject: Report Domain: {}\r\n Submitter: {}\r\n Report-ID: <{}>\r\n", day.domain, from.host, id);
+  const DayReport report{day.day, day.domain, from};
+  std::string out = report.header(to, now);
   out += fmt::format("TLS-Report-Domain: {}\r\nTLS-Report-Submitter: {}\r\n", day.domain, from.host);
   out += fmt::format("Message-ID: <{}.{:016X}@{}>\r\n", unix_seconds(now), random.next(), from.host);
   // Broken TLS of the domain must not stop the report of it (RFC 8460 section 3, RFC 8689 section 3).
   out += "TLS-Required: No\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n";
   out += fmt::format("Content-Type: multipart/report; report-type=\"tlsrpt\";\r\n\tboundary=\"{}\"\r\n\r\n", boundary);
   const std::string text =
-      fmt::format("This is an aggregate report on TLS (RFC 8460) from {}\r\nfor mail to {}, {:%Y-%m-%d} (UTC).\r\n",
-                  from.host, day.domain, fmt::gmtime(begin_of(day)));
-  return out + daily_reports::report_parts(boundary, text, "application/tlsrpt+gzip", file_name(day, from), compressed);
+      fmt::format("This is an aggregate report on TLS (RFC 8460) from {}\r\nfor mail to {}, {} (UTC).\r\n", from.host,
+                  day.domain, utc_day(report.begins()));
+  return out +
+         daily_reports::report_parts(boundary, text, "application/tlsrpt+gzip", report.file("json.gz"), compressed);
 }
 
 }  // namespace pen::tlsrpt

@@ -14,11 +14,7 @@ namespace pen::tlsrpt {
 
 using daily_reports::Submitter;
 
-/// The report id: the same for the same day, domain and host, however often the report is sent.
-std::string report_id(const DomainDay& day, const Submitter& from);
 std::string report_json(const DomainDay& day, const Submitter& from);
-/// "host!domain!begin!end.json.gz"
-std::string file_name(const DomainDay& day, const Submitter& from);
 /// The whole message in stored form (CRLF), to one address. compressed: compress(report_json(…)).
 std::string report_mail(const DomainDay& day, const Submitter& from, const std::string& to,
                         const std::string& compressed, WallTime now, Random& random);

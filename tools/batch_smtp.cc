@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/mail/command.h"
 
 namespace pen::tools {
@@ -29,7 +30,7 @@ std::string batch_begin(const mail::Envelope& e, const std::vector<mail::Recipie
     if (e.ret != mail::Ret::unspecified) out += e.ret == mail::Ret::full ? " RET=FULL" : " RET=HDRS";
     if (!e.envid.empty()) out += " ENVID=" + mail::encode_xtext(e.envid);
     if (e.priority != 0) out += " MT-PRIORITY=" + std::to_string(e.priority);
-    if (e.release != WallTime()) out += " HOLDUNTIL=" + mail::date_time(e.release);
+    if (e.release != WallTime()) out += " HOLDUNTIL=" + utc_text(e.release);
   }
   out += "\r\n";
   for (const auto& r : recipients) {

@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
 #include "lib/ipc/delivery.h"
@@ -23,15 +23,7 @@ using views::trouble_word;
 
 namespace {
 
-std::string when(WallTime t) {
-  if (t == WallTime{}) return "-";
-  const std::time_t at = unix_seconds(t);
-  std::tm tm{};
-  ::localtime_r(&at, &tm);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
-  return text;
-}
+std::string when(WallTime t) { return t == WallTime{} ? "-" : local_text(t); }
 
 std::string milliseconds_of(microseconds t) { return fmt::format("{:.1f} ms", static_cast<double>(t.count()) / 1000); }
 

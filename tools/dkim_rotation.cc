@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/signing/key_dates.h"
 
@@ -81,15 +82,15 @@ std::string with_dates(std::string_view table, const std::vector<std::string>& o
     if (words.size() != 3) return std::string(line);
     if (!names_one_of(olds, words[0])) return std::string(line);
     std::erase_if(left, [&](const std::string& one) { return iequals(one, words[0]); });
-    return fmt::format("{} {} {}{}", words[0], words[1], signing::date_text(from),
+    return fmt::format("{} {} {}{}", words[0], words[1], utc_text(from),
                        content.size() < line.size() ? " " + std::string(line.substr(content.size())) : "");
   });
-  for (const std::string& old : left) out += fmt::format("{} - {}\n", old, signing::date_text(from));
-  return out + fmt::format("{} {} -\n", name, signing::date_text(from));
+  for (const std::string& old : left) out += fmt::format("{} - {}\n", old, utc_text(from));
+  return out + fmt::format("{} {} -\n", name, utc_text(from));
 }
 
 std::string selector_of(WallTime from) {
-  const std::string date = signing::date_text(from);
+  const std::string date = utc_text(from);
   return "s" + date.substr(0, 4) + date.substr(5, 2);
 }
 

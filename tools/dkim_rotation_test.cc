@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/date.h"
 #include "lib/signing/key_dates.h"
 
 BOOST_AUTO_TEST_SUITE(dkim_rotation)
@@ -26,10 +27,10 @@ BOOST_AUTO_TEST_CASE(a_line_with_two_old_keys_gets_the_new_one_once) {
 }
 
 BOOST_AUTO_TEST_CASE(dates_follow_each_other) {
-  const WallTime december = *signing::parse_date("2026-12-01");
+  const WallTime december = *parse_date("2026-12-01");
   const std::string first = with_dates("", {"old"}, "new", december);
   BOOST_TEST(first == "old - 2026-12-01T00:00:00Z\nnew 2026-12-01T00:00:00Z -\n");
-  const std::string second = with_dates(first + "# kept\n", {"new"}, "next", *signing::parse_date("2027-03-01T06:00Z"));
+  const std::string second = with_dates(first + "# kept\n", {"new"}, "next", *parse_date("2027-03-01T06:00Z"));
   BOOST_TEST(second ==
              "old - 2026-12-01T00:00:00Z\nnew 2026-12-01T00:00:00Z 2027-03-01T06:00:00Z\n# kept\n"
              "next 2027-03-01T06:00:00Z -\n");
@@ -42,7 +43,7 @@ BOOST_AUTO_TEST_CASE(a_key_table_grows_by_a_line) {
 }
 
 BOOST_AUTO_TEST_CASE(a_selector_is_the_month_of_its_first_day) {
-  BOOST_TEST(selector_of(*signing::parse_date("2027-01-31")) == "s202701");
+  BOOST_TEST(selector_of(*parse_date("2027-01-31")) == "s202701");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "lib/async/loop.h"
+#include "lib/base/date.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/config/edit.h"
@@ -225,7 +226,7 @@ std::expected<DkimTool::Options, service::Ending> DkimTool::read(int argc, const
     if (!mail::valid_hostname(o.domain)) return std::unexpected(line.misuse("-d: no domain"));
     if (!o.selector.empty() && !mail::valid_hostname("s." + o.selector))
       return std::unexpected(line.misuse("-s: no selector"));
-    if (!o.from.empty() && !signing::parse_date(o.from))
+    if (!o.from.empty() && !parse_date(o.from))
       return std::unexpected(line.misuse("--from: no date as 2027-01-01 or 2027-01-01T06:00Z"));
   }
   if (!o.canonicalization.empty() && !dkim::Canonicalization::parse(o.canonicalization))
@@ -385,16 +386,15 @@ int DkimTool::check() {
       // Mail that it has signed has arrived, or is lost.
       say(answer.state == dkim::KeyAnswer::State::missing
               ? "over, and not in DNS: its line and its file may go"
-              : "over since " + signing::date_text(*own->until) +
-                    ": take its record out of DNS, then its line and its file");
+              : "over since " + utc_text(*own->until) + ": take its record out of DNS, then its line and its file");
       continue;
     }
     std::string when;
     if (own != nullptr && own->from && *own->from > now) {
-      when = ", signs from " + signing::date_text(*own->from);
+      when = ", signs from " + utc_text(*own->from);
     } else if (own != nullptr && own->until) {
-      when = (*own->until > now ? ", signs until " : ", over since ") + signing::date_text(*own->until);
-      if (*own->until <= now) when += ": its record stays until " + signing::date_text(*own->until + kKeptAfter);
+      when = (*own->until > now ? ", signs until " : ", over since ") + utc_text(*own->until);
+      if (*own->until <= now) when += ": its record stays until " + utc_text(*own->until + kKeptAfter);
     }
     say((problem.empty() ? "ok" : problem) + when);
     good = good && problem.empty();
@@ -442,7 +442,7 @@ int DkimTool::rotate() {
   const WallTime now = system_clock().wall_now();
   const WallTime from = options_.from.empty()
                             ? WallTime(std::chrono::floor<std::chrono::days>(now) + std::chrono::days(8))
-                            : *signing::parse_date(options_.from);
+                            : *parse_date(options_.from);
   if (from <= now) die(kProgram, EX_USAGE, "--from: this date has passed: the record must be in DNS before");
   const auto algorithm = options_.ed25519 ? dkim::Algorithm::ed25519_sha256 : dkim::Algorithm::rsa_sha256;
   std::vector<std::string> olds;
@@ -452,7 +452,7 @@ int DkimTool::rotate() {
     const auto* own = (*dates)->find(one.name);
     if (own != nullptr && own->until) continue;  // has its successor
     if (own != nullptr && own->from && *own->from > now)
-      die(kProgram, EX_USAGE, one.name + " is prepared already, and signs from " + signing::date_text(*own->from));
+      die(kProgram, EX_USAGE, one.name + " is prepared already, and signs from " + utc_text(*own->from));
     const auto key = (*opened)->key(one.entry);
     if (!key) die(kProgram, EX_CONFIG, key.error().message());
     // A key of the other kind has a change of its own.
@@ -491,7 +491,7 @@ int DkimTool::rotate() {
   print(
       fmt::format("; publish this record before {}: from then on {} signs in place of {}, once DNS has the record\n"
                   "; the record of {} stays until {}; pendkim check says what is due\n",
-                  signing::date_text(from), name, join(olds), join(olds), signing::date_text(from + kKeptAfter)));
+                  utc_text(from), name, join(olds), join(olds), utc_text(from + kKeptAfter)));
   if (closed_until_reload(config, {keys, senders, settings.dkim_key_dates}))
     print(
         "; now: penstock reload. Key files stand beside these tables: until then running programs cannot read the new "

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 
+#include "lib/base/date.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/dmarc/record.h"
@@ -59,12 +60,6 @@ std::vector<std::string> those_with(const Told& told, std::string_view prefix) {
         (text.size() == prefix.size() || text[prefix.size()] == ' ' || text[prefix.size()] == ';'))
       out.push_back(text);
   return out;
-}
-std::string day(WallTime time) {
-  const std::time_t moment = unix_seconds(time);
-  std::tm tm{};
-  ::gmtime_r(&moment, &tm);
-  return fmt::format("{:04}-{:02}-{:02}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
 }
 
 constexpr const char* kDnsSilent = "nothing can be said of it now";
@@ -359,17 +354,17 @@ Findings judge_certificate(const CertificateFacts& f, const std::string& host, W
   const auto left = std::chrono::floor<std::chrono::days>(*f.ends - now).count();
   const std::string renew = "renew it, and penstock reload";
   if (*f.begins > now)
-    area.add(Level::error, path + " is not valid before " + day(*f.begins),
+    area.add(Level::error, path + " is not valid before " + utc_day(*f.begins),
              "whoever looks at it refuses the connection",
              "a certificate that is valid now, or the right time on this host");
   else if (left < 0)
-    area.add(Level::error, path + " has expired on " + day(*f.ends), "whoever looks at it refuses the connection",
+    area.add(Level::error, path + " has expired on " + utc_day(*f.ends), "whoever looks at it refuses the connection",
              renew);
   else if (left < kSoon)
-    area.add(Level::warning, fmt::format("{} expires in {} days, on {}", path, left, day(*f.ends)),
+    area.add(Level::warning, fmt::format("{} expires in {} days, on {}", path, left, utc_day(*f.ends)),
              "whoever looks at it refuses the connection then", renew);
   else
-    area.good(path + " is valid until " + day(*f.ends));
+    area.good(path + " is valid until " + utc_day(*f.ends));
   if (f.names_host && !*f.names_host)
     area.add(Level::warning, path + " is not for the name " + safe(host),
              "mail programs of users refuse it, and senders that go by MTA-STS",
@@ -440,11 +435,11 @@ Findings judge_clock(const ClockFacts& f) {
   Area area("clock");
   const char* why = "certificates, signatures, retry times and the dates of messages go by the clock";
   if (f.now < f.built)
-    area.add(Level::error, "the clock says " + day(f.now) + ", before this program was built", why,
+    area.add(Level::error, "the clock says " + utc_day(f.now) + ", before this program was built", why,
              "set it; run an NTP client");
   else if (f.newest_file > f.now + kClockSlack)
     area.add(Level::warning,
-             "files of the mail system are from " + day(f.newest_file) + ", the clock says " + day(f.now), why,
+             "files of the mail system are from " + utc_day(f.newest_file) + ", the clock says " + utc_day(f.now), why,
              "set the clock; if it was wrong before, nothing is to be done");
   if (f.synchronised && !*f.synchronised)
     area.add(Level::note, "the kernel says that the clock is not synchronised", why,

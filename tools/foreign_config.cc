@@ -153,6 +153,170 @@ std::string exim_host(std::string_view item) {
   return fmt::format("[{}]{}{}", host, port.empty() ? "" : ":", port);
 }
 
+/// What debconf has asked for the Exim of Debian, in settings of ours. Used once.
+class EximSettings {
+ public:
+  EximSettings(const EximFiles& files, const std::string& directory)
+      : files_(files), directory_(directory), given_(exim_settings(files.conf)) {}
+
+  Result<EximConfig> translated() {
+    static constexpr std::string_view kTypes[] = {"internet", "smarthost", "satellite", "local"};
+    if (std::ranges::find(kTypes, type_) == std::end(kTypes))
+      return fail(config::ConfigError::bad_value,
+                  "dc_eximconfig_configtype is \"" + printable(type_, 60) +
+                      "\", where internet, smarthost, satellite or local is expected: Exim is not set up yet");
+    set("compatibility_level", "3.6");
+    local_domains();
+    interfaces();
+    clients();
+    next_hops();
+    hidden_names();
+    local_delivery();
+    passwords();
+    logins();
+    addresses();
+    if (value("dc_minimaldns") == "true") set("smtp_host_lookup", "native, dns");
+    return std::move(out_);
+  }
+
+ private:
+  std::string value(std::string_view name) const {
+    const auto found = given_.find(name);
+    return found == given_.end() ? std::string() : found->second;
+  }
+  auto find(std::string_view name) {
+    return std::ranges::find(out_.settings, name, &std::pair<std::string, std::string>::first);
+  }
+  void set(const char* name, std::string text) {
+    if (const auto found = find(name); found != out_.settings.end())
+      found->second = std::move(text);
+    else
+      out_.settings.emplace_back(name, std::move(text));
+  }
+
+  void local_domains() {
+    const std::string mailname(trim(files_.mailname));
+    set("myorigin", mailname.empty() ? "$myhostname" : mailname);
+    // The names of the host itself are local for Exim in any case.
+    std::vector<std::string> here = {"$myhostname", "localhost"};
+    if (!satellite_ && !mailname.empty()) here.insert(here.begin(), mailname);
+    for (const auto& item : exim_list(value("dc_other_hostnames")))
+      if (std::ranges::find(here, item) == here.end()) here.push_back(item);
+    set("mydestination", join(here, ", "));
+  }
+
+  void interfaces() {
+    std::vector<std::string> interfaces;
+    for (const auto& item : exim_list(value("dc_local_interfaces"))) {
+      // A port behind a dot, as Exim writes it.
+      const auto dots = std::ranges::count(item, '.');
+      interfaces.push_back(dots == 4 ? item.substr(0, item.rfind('.')) : item);
+      if (dots == 4) out_.dropped.push_back({"dc_local_interfaces " + item, "set the port in master.cf"});
+    }
+    set("inet_interfaces", interfaces.empty() ? "all" : join(interfaces, ", "));
+  }
+
+  /// Whose mail it passes on, and where to.
+  void clients() {
+    std::vector<std::string> networks = {"127.0.0.0/8", "[::1]/128"};
+    for (const auto& item : exim_list(value("dc_relay_nets"))) {
+      const bool bare6 = item.contains(':') && !item.starts_with('[');
+      const auto slash = item.find('/');
+      networks.push_back(!bare6                       ? item
+                         : slash == std::string::npos ? "[" + item + "]"
+                                                      : "[" + item.substr(0, slash) + "]" + item.substr(slash));
+    }
+    set("mynetworks", join(networks, ", "));
+    set("relay_domains", join(exim_list(value("dc_relay_domains")), ", "));
+    set("smtpd_relay_restrictions", "permit_mynetworks, reject_unauth_destination");
+  }
+
+  void next_hops() {
+    if ((type_ == "smarthost" || satellite_) && !smart_.empty()) {
+      // "host::port" is an empty item between two for the list: the whole is one host.
+      const auto semicolon = smart_.find(';');
+      set("relayhost", exim_host(trim(std::string_view(smart_).substr(0, semicolon))));
+      if (semicolon != std::string::npos) {
+        std::vector<std::string> more;
+        for (const auto item : split(std::string_view(smart_).substr(semicolon + 1), ";"))
+          if (!trim(item).empty()) more.push_back(exim_host(trim(item)));
+        set("smtp_fallback_relay", join(more, ", "));
+      }
+    }
+    if (type_ == "local") set("default_transport", "error: this host sends no mail to others");
+  }
+
+  /// What others see in place of the host's name.
+  void hidden_names() {
+    const std::string shown = value("dc_readhost");
+    if (satellite_ && !shown.empty()) {
+      set("masquerade_domains", shown);
+      set("append_dot_mydomain", "no");
+    } else if (value("dc_hide_mailname") == "true" && !shown.empty()) {
+      set("myorigin", shown);
+    }
+  }
+
+  void local_delivery() {
+    const std::string delivery = value("dc_localdelivery");
+    if (delivery == "maildir_home")
+      set("home_mailbox", "Maildir/");
+    else if (!delivery.empty() && delivery != "mail_spool")
+      out_.dropped.push_back({"dc_localdelivery " + delivery, "mail goes to mail_spool_directory"});
+    const std::string aliases = files_.aliases.empty() ? "" : "lmdb:" + files_.aliases;
+    set("alias_maps", aliases);
+    set("alias_database", aliases);
+    set("recipient_delimiter", "");
+    set("mailbox_size_limit", "0");
+  }
+
+  void passwords() {
+    for (const auto line : split(files_.passwd_client, "\n")) {
+      if (is_comment(line)) continue;
+      const auto first = line.find(':');
+      const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+      if (second == std::string_view::npos) continue;
+      const auto host = trim(line.substr(0, first));
+      const auto login = line.substr(first + 1, second - first - 1), password = line.substr(second + 1);
+      // "*" is any host, which is the smart host.
+      if (host == "*" && smart_.empty()) {
+        out_.dropped.push_back({"passwd.client: * has a password for any host", "write the hosts in sasl_passwd"});
+        continue;
+      }
+      const std::string key = host == "*" || smart_.starts_with(host) ? exim_host(smart_) : std::string(host);
+      out_.passwords += fmt::format("{} {}:{}\n", key, login, password);
+    }
+  }
+
+  void logins() {
+    set("smtp_tls_security_level", "may");
+    if (out_.passwords.empty()) return;
+    set("smtp_sasl_auth_enable", "yes");
+    set("smtp_sasl_password_maps", "texthash:" + directory_ + "/sasl_passwd");
+    // Exim of Debian gives no password in clear text. With a smart host all mail goes by one that wants a password.
+    set("smtp_sasl_security_options", "noanonymous, noplaintext");
+    set("smtp_sasl_tls_security_options", "noanonymous");
+    if (find("relayhost") != out_.settings.end()) set("smtp_tls_security_level", "encrypt");
+  }
+
+  void addresses() {
+    for (const auto line : split(files_.addresses, "\n")) {
+      const auto colon = line.find(':');
+      if (is_comment(line) || colon == std::string_view::npos) continue;
+      const auto user = trim(line.substr(0, colon)), address = trim(line.substr(colon + 1));
+      if (!user.empty() && !address.empty() && address != "*") out_.generic += fmt::format("{} {}\n", user, address);
+    }
+    if (!out_.generic.empty()) set("smtp_generic_maps", "texthash:" + directory_ + "/generic");
+  }
+
+  const EximFiles& files_;
+  const std::string& directory_;
+  const std::map<std::string, std::string, std::less<>> given_;
+  const std::string type_ = value("dc_eximconfig_configtype"), smart_ = value("dc_smarthost");
+  const bool satellite_ = type_ == "satellite";
+  EximConfig out_;
+};
+
 }  // namespace
 
 bool is_of_installation(std::string_view name) { return std::ranges::binary_search(kOfInstallation, name); }
@@ -209,118 +373,7 @@ ForeignText from_postfix_master(std::string_view text, const Moved& moved) {
 }
 
 Result<EximConfig> from_exim(const EximFiles& files, const std::string& directory) {
-  const auto given = exim_settings(files.conf);
-  const auto value = [&](std::string_view name) {
-    const auto found = given.find(name);
-    return found == given.end() ? std::string() : found->second;
-  };
-  EximConfig out;
-  const auto set = [&](const char* name, std::string text) {
-    const auto found = std::ranges::find(out.settings, name, &std::pair<std::string, std::string>::first);
-    if (found == out.settings.end())
-      out.settings.emplace_back(name, std::move(text));
-    else
-      found->second = std::move(text);
-  };
-  const std::string type = value("dc_eximconfig_configtype");
-  static constexpr std::string_view kTypes[] = {"internet", "smarthost", "satellite", "local"};
-  if (std::ranges::find(kTypes, type) == std::end(kTypes))
-    return fail(config::ConfigError::bad_value,
-                "dc_eximconfig_configtype is \"" + printable(type, 60) +
-                    "\", where internet, smarthost, satellite or local is expected: Exim is not set up yet");
-  const std::string mailname(trim(files.mailname));
-  set("compatibility_level", "3.6");
-  set("myorigin", mailname.empty() ? "$myhostname" : mailname);
-  const bool local_only = type == "local", satellite = type == "satellite";
-  // The names of the host itself are local for Exim in any case.
-  std::vector<std::string> here = {"$myhostname", "localhost"};
-  if (!satellite && !mailname.empty()) here.insert(here.begin(), mailname);
-  for (const auto& item : exim_list(value("dc_other_hostnames")))
-    if (std::ranges::find(here, item) == here.end()) here.push_back(item);
-  set("mydestination", join(here, ", "));
-  std::vector<std::string> interfaces;
-  for (const auto& item : exim_list(value("dc_local_interfaces"))) {
-    // A port behind a dot, as Exim writes it.
-    const auto dots = std::ranges::count(item, '.');
-    interfaces.push_back(dots == 4 ? item.substr(0, item.rfind('.')) : item);
-    if (dots == 4) out.dropped.push_back({"dc_local_interfaces " + item, "set the port in master.cf"});
-  }
-  set("inet_interfaces", interfaces.empty() ? "all" : join(interfaces, ", "));
-  std::vector<std::string> networks = {"127.0.0.0/8", "[::1]/128"};
-  for (const auto& item : exim_list(value("dc_relay_nets"))) {
-    const bool bare6 = item.contains(':') && !item.starts_with('[');
-    const auto slash = item.find('/');
-    networks.push_back(!bare6                       ? item
-                       : slash == std::string::npos ? "[" + item + "]"
-                                                    : "[" + item.substr(0, slash) + "]" + item.substr(slash));
-  }
-  set("mynetworks", join(networks, ", "));
-  set("relay_domains", join(exim_list(value("dc_relay_domains")), ", "));
-  set("smtpd_relay_restrictions", "permit_mynetworks, reject_unauth_destination");
-  if ((type == "smarthost" || satellite) && !value("dc_smarthost").empty()) {
-    // "host::port" is an empty item between two for the list: the whole is one host.
-    const std::string whole = value("dc_smarthost");
-    const auto semicolon = whole.find(';');
-    set("relayhost", exim_host(trim(std::string_view(whole).substr(0, semicolon))));
-    if (semicolon != std::string::npos) {
-      std::vector<std::string> more;
-      for (const auto item : split(std::string_view(whole).substr(semicolon + 1), ";"))
-        if (!trim(item).empty()) more.push_back(exim_host(trim(item)));
-      set("smtp_fallback_relay", join(more, ", "));
-    }
-  }
-  if (local_only) set("default_transport", "error: this host sends no mail to others");
-  if (satellite && !value("dc_readhost").empty()) {
-    set("masquerade_domains", value("dc_readhost"));
-    set("append_dot_mydomain", "no");
-  } else if (value("dc_hide_mailname") == "true" && !value("dc_readhost").empty()) {
-    set("myorigin", value("dc_readhost"));
-  }
-  const std::string delivery = value("dc_localdelivery");
-  if (delivery == "maildir_home")
-    set("home_mailbox", "Maildir/");
-  else if (!delivery.empty() && delivery != "mail_spool")
-    out.dropped.push_back({"dc_localdelivery " + delivery, "mail goes to mail_spool_directory"});
-  const std::string aliases = files.aliases.empty() ? "" : "lmdb:" + files.aliases;
-  set("alias_maps", aliases);
-  set("alias_database", aliases);
-  set("recipient_delimiter", "");
-  set("mailbox_size_limit", "0");
-  for (const auto line : split(files.passwd_client, "\n")) {
-    if (is_comment(line)) continue;
-    const auto first = line.find(':');
-    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const auto host = trim(line.substr(0, first));
-    const auto login = line.substr(first + 1, second - first - 1), password = line.substr(second + 1);
-    // "*" is any host, which is the smart host.
-    const std::string smart = value("dc_smarthost");
-    if (host == "*" && smart.empty()) {
-      out.dropped.push_back({"passwd.client: * has a password for any host", "write the hosts in sasl_passwd"});
-      continue;
-    }
-    const std::string key = host == "*" || smart.starts_with(host) ? exim_host(smart) : std::string(host);
-    out.passwords += fmt::format("{} {}:{}\n", key, login, password);
-  }
-  set("smtp_tls_security_level", "may");
-  if (!out.passwords.empty()) {
-    set("smtp_sasl_auth_enable", "yes");
-    set("smtp_sasl_password_maps", "texthash:" + directory + "/sasl_passwd");
-    // Exim of Debian gives no password in clear text. With a smart host all mail goes by one that wants a password.
-    set("smtp_sasl_security_options", "noanonymous, noplaintext");
-    set("smtp_sasl_tls_security_options", "noanonymous");
-    if (std::ranges::find(out.settings, "relayhost", &std::pair<std::string, std::string>::first) != out.settings.end())
-      set("smtp_tls_security_level", "encrypt");
-  }
-  for (const auto line : split(files.addresses, "\n")) {
-    const auto colon = line.find(':');
-    if (is_comment(line) || colon == std::string_view::npos) continue;
-    const auto user = trim(line.substr(0, colon)), address = trim(line.substr(colon + 1));
-    if (!user.empty() && !address.empty() && address != "*") out.generic += fmt::format("{} {}\n", user, address);
-  }
-  if (!out.generic.empty()) set("smtp_generic_maps", "texthash:" + directory + "/generic");
-  if (value("dc_minimaldns") == "true") set("smtp_host_lookup", "native, dns");
-  return out;
+  return EximSettings(files, directory).translated();
 }
 
 }  // namespace pen::tools

@@ -17,7 +17,7 @@
 #include "lib/async/loop.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
-#include "lib/ipc/channel.h"
+#include "lib/ipc/ask_once.h"
 #include "lib/ipc/queue.h"
 #include "lib/ipc/topology.h"
 #include "lib/service/lock.h"
@@ -85,20 +85,11 @@ std::string ask_master(const service::Process& master, const std::string& state,
       master.pid());
 }
 
-async::Task<Result<void>> converse(async::Loop& loop, std::string path) {
-  using namespace ipc::queue;
-  const async::Until until{.deadline = loop.now() + kHangs};
-  PEN_CO_TRY_ASSIGN(auto channel,
-                    co_await (ipc::connect_channel<FromQmgr, ToQmgr>(loop, std::move(path), kName, until)));
-  PEN_CO_TRY(channel.send(AskStatus{.request = 1}));
-  for (;;) {
-    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive(until));
-    if (std::holds_alternative<Done>(received.message)) co_return Result<void>{};
-  }
-}
-
 async::Task<void> ask_status(async::Loop* loop, std::string path, Result<void>* out) {
-  *out = co_await converse(*loop, std::move(path));
+  using namespace ipc::queue;
+  auto done = co_await (ipc::ask_once<FromQmgr, ToQmgr, Done>(*loop, std::move(path), kName, AskStatus{.request = 1},
+                                                              {.until = {.deadline = loop->now() + kHangs}}));
+  *out = done ? Result<void>() : fail(std::move(done).error());
 }
 
 /// Empty: the queue manager answers.

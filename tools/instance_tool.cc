@@ -79,89 +79,120 @@ constexpr Row kCommands[] = {
 /// From here on they are for callers of postfix(1).
 constexpr const char* kFirstOfPostfix = "drain";
 
+/// What the options of a command say, where that is decided by several words.
+struct CommandWords {
+  int port;
+  bool remove = false;
+};
+
+std::vector<service::Option> options_of(Command command, InstanceTool::Options& o, CommandWords& words) {
+  using service::into;
+  using service::set;
+  switch (command) {
+    case Command::init:
+      return {{"--port N", "it listens there, on the loopback interface", into(words.port, 1, 65535)}};
+    case Command::status:
+      return {{"--json", "as JSON", set(o.json)}};
+    case Command::explain:
+      return {{"--json", "as JSON", set(o.explain.json)}};
+    case Command::check:
+      return {{"--json", "as JSON", set(o.json)}, {"--no-dns", "look no names up", set(o.dns, false)}};
+    case Command::list:
+      return {{"--json", "as JSON", set(o.multi.json)}};
+    case Command::doctor:
+      return {{"--json", "as JSON", set(o.doctor.json)},
+              {"--no-network", "ask and connect to nobody", set(o.doctor.network, false)},
+              {"--probe HOST", "is port 25 of this host reached from here?", into(o.doctor.probe)}};
+    case Command::restore:
+      return {{"--to DIR", "the directory of main.cf (the directory of -c)", into(o.restore.to)},
+              {"--merge", "add the messages to a queue that holds some", set(o.restore.merge)}};
+    case Command::export_queue:
+      return {{"--queue DIR", "where the files go", into(o.export_queue.directory)},
+              {"--plain", "SMTP without parameters", set(o.export_queue.plain)},
+              {"--remove", "remove here what was written", set(o.export_queue.remove)},
+              {"--json", "a line for each message", set(o.export_queue.json)}};
+    case Command::import_from:
+      return {{"--from DIR", "of main.cf, or of update-exim4.conf.conf (/etc/postfix)", into(o.import_config.from)},
+              {"--to DIR", "where it goes (the directory of -c)", into(o.import_config.to)},
+              {"--force", "replace a main.cf that is there, but for its directories and account",
+               set(o.import_config.force)},
+              {"--queue DIR", "its queue_directory, such as /var/spool/postfix", into(o.import_queue.directory)},
+              {"--remove", "remove there what is safe here", set(words.remove)},
+              {"-n, --dry-run", "say what would be done, and do nothing", set(o.import_config.dry_run)},
+              {"--json", "the report as JSON; of a queue, a line for each message", set(o.import_config.json)}};
+    default:
+      return {};
+  }
+}
+
+/// The one word that a command needs, if it needs one, is taken from the front. Returns what is wrong; empty: nothing.
+std::string take_argument(const Row& row, std::vector<std::string>& rest, InstanceTool::Options& o) {
+  const std::string first = rest.empty() ? std::string() : rest.front();
+  switch (row.command) {
+    case Command::init:
+      if (rest.empty()) return "init needs a directory";
+      o.instance.directory = first;
+      break;
+    case Command::explain:
+      if (!mail::is_queue_id(first)) return "explain needs the queue id of a message";
+      o.explain.queue_id = first;
+      break;
+    case Command::non_bdb: {
+      constexpr std::string_view kAll[] = {"status", "enable-redirect", "enable-reindex", "disable"};
+      if (std::ranges::find(kAll, first) == std::end(kAll))
+        return "non-bdb needs one of status, enable-redirect, enable-reindex and disable";
+      o.non_bdb = first;
+      break;
+    }
+    case Command::snapshot:
+    case Command::restore:
+      if (rest.empty()) return std::string(row.name) + " needs a directory";
+      (row.command == Command::snapshot ? o.snapshot : o.restore.from) = first;
+      break;
+    default:
+      return {};
+  }
+  rest.erase(rest.begin());
+  return {};
+}
+
+/// What is wrong with the import of a queue or of a configuration; empty: nothing.
+std::string settle_import(InstanceTool::Options& o, bool remove) {
+  o.import_queue.dry_run = o.import_config.dry_run;
+  o.import_queue.json = o.import_config.json;
+  o.import_queue.remove = remove;
+  if (remove && o.import_queue.directory.empty()) return "--remove is for --queue";
+  if (!o.import_queue.directory.empty() && (o.import_config.force || !o.import_config.to.empty()))
+    return "--to and --force are for a configuration, not for --queue";
+  return {};
+}
+
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
                                                   InstanceTool::Options& o) {
-  int port = static_cast<int>(o.instance.port);
+  CommandWords said{.port = static_cast<int>(o.instance.port)};
   service::CommandLine line{.program = kProgram,
                             .usage = {std::string("penstock [-c DIR] ") + row.name + row.words},
                             .about = row.text,
-                            .options = {}};
-  if (row.command == Command::init)
-    line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
-  if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
-  if (row.command == Command::explain) line.options.push_back({"--json", "as JSON", service::set(o.explain.json)});
-  if (row.command == Command::check)
-    line.options = {{"--json", "as JSON", service::set(o.json)},
-                    {"--no-dns", "look no names up", service::set(o.dns, false)}};
-  if (row.command == Command::list) line.options = {{"--json", "as JSON", service::set(o.multi.json)}};
-  if (row.command == Command::doctor)
-    line.options = {{"--json", "as JSON", service::set(o.doctor.json)},
-                    {"--no-network", "ask and connect to nobody", service::set(o.doctor.network, false)},
-                    {"--probe HOST", "is port 25 of this host reached from here?", service::into(o.doctor.probe)}};
-  if (row.command == Command::restore)
-    line.options = {{"--to DIR", "the directory of main.cf (the directory of -c)", service::into(o.restore.to)},
-                    {"--merge", "add the messages to a queue that holds some", service::set(o.restore.merge)}};
-  if (row.command == Command::export_queue)
-    line.options = {{"--queue DIR", "where the files go", service::into(o.export_queue.directory)},
-                    {"--plain", "SMTP without parameters", service::set(o.export_queue.plain)},
-                    {"--remove", "remove here what was written", service::set(o.export_queue.remove)},
-                    {"--json", "a line for each message", service::set(o.export_queue.json)}};
-  bool remove = false;
+                            .options = options_of(row.command, o, said)};
   if (row.command == Command::import_from) {
-    auto& c = o.import_config;
     line.usage = {"penstock [-c DIR] import [--from DIR] [--to DIR] [-n] [--json] [--force]",
                   "penstock [-c DIR] import --queue DIR [-n] [--json] [--remove]"};
     line.about = "Takes over the configuration of another mail system, or the queue of a Postfix.";
-    line.options = {
-        {"--from DIR", "of main.cf, or of update-exim4.conf.conf (/etc/postfix)", service::into(c.from)},
-        {"--to DIR", "where it goes (the directory of -c)", service::into(c.to)},
-        {"--force", "replace a main.cf that is there, but for its directories and account", service::set(c.force)},
-        {"--queue DIR", "its queue_directory, such as /var/spool/postfix", service::into(o.import_queue.directory)},
-        {"--remove", "remove there what is safe here", service::set(remove)},
-        {"-n, --dry-run", "say what would be done, and do nothing", service::set(c.dry_run)},
-        {"--json", "the report as JSON; of a queue, a line for each message", service::set(c.json)}};
   }
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
   auto rest = line.read(static_cast<int>(argv.size()), argv.data());
   if (!rest) return std::unexpected(rest.error());
-  if (row.command == Command::init) {
-    if (rest->empty()) return std::unexpected(line.misuse("init needs a directory"));
-    o.instance.port = static_cast<unsigned>(port);
-    o.instance.directory = rest->front();
-    rest->erase(rest->begin());
-  }
-  if (row.command == Command::explain) {
-    if (rest->empty() || !mail::is_queue_id(rest->front()))
-      return std::unexpected(line.misuse("explain needs the queue id of a message"));
-    o.explain.queue_id = rest->front();
-    rest->erase(rest->begin());
-  }
-  if (row.command == Command::non_bdb) {
-    constexpr std::string_view kAll[] = {"status", "enable-redirect", "enable-reindex", "disable"};
-    if (rest->empty() || std::ranges::find(kAll, rest->front()) == std::end(kAll))
-      return std::unexpected(line.misuse("non-bdb needs one of status, enable-redirect, enable-reindex and disable"));
-    o.non_bdb = rest->front();
-    rest->erase(rest->begin());
-  }
-  if (row.command == Command::snapshot || row.command == Command::restore) {
-    if (rest->empty()) return std::unexpected(line.misuse(std::string(row.name) + " needs a directory"));
-    (row.command == Command::snapshot ? o.snapshot : o.restore.from) = rest->front();
-    rest->erase(rest->begin());
-  }
-  if (row.command == Command::import_from) {
-    o.import_queue.dry_run = o.import_config.dry_run;
-    o.import_queue.json = o.import_config.json;
-    o.import_queue.remove = remove;
-    if (remove && o.import_queue.directory.empty()) return std::unexpected(line.misuse("--remove is for --queue"));
-    if (!o.import_queue.directory.empty() && (o.import_config.force || !o.import_config.to.empty()))
-      return std::unexpected(line.misuse("--to and --force are for a configuration, not for --queue"));
-  }
-  if (row.command == Command::export_queue && o.export_queue.directory.empty())
-    return std::unexpected(line.misuse("export needs --queue DIR"));
-  if (rest->empty()) return {};
-  return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
+  o.instance.port = static_cast<unsigned>(said.port);
+  std::string wrong = take_argument(row, *rest, o);
+  if (wrong.empty() && row.command == Command::import_from) wrong = settle_import(o, said.remove);
+  if (wrong.empty() && row.command == Command::export_queue && o.export_queue.directory.empty())
+    wrong = "export needs --queue DIR";
+  if (wrong.empty() && !rest->empty())
+    wrong = std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\"";
+  if (wrong.empty()) return {};
+  return std::unexpected(line.misuse(wrong));
 }
 
 const char* name_of(Command command) { return std::ranges::find(kCommands, command, &Row::command)->name; }
@@ -189,10 +220,7 @@ void say(fmt::format_string<T...> format, T&&... values) {
   print(fmt::format(format, std::forward<T>(values)...) + "\n");
 }
 
-}  // namespace
-
-std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int argc, const char* const* argv) {
-  Options o;
+service::CommandLine command_line(InstanceTool::Options& o, bool& any_program) {
   service::CommandLine line{.program = kProgram,
                             .usage = {"penstock [-c DIR] COMMAND"},
                             .about = "Makes, starts, stops and looks at a Penstock instance.",
@@ -203,18 +231,39 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
     if (row.name == std::string_view(kFirstOfPostfix)) line.options.push_back({"", "As postfix(1) has them:"});
     line.options.push_back({std::string(row.name) + row.words, row.text});
   }
-  line.options.push_back({"", "Options before the command:"});
-  line.options.push_back({"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
-                          service::into(o.directory)});
-  auto& several = o.multi;
+  auto& choice = o.multi.choice;
+  for (service::Option option :
+       {service::Option{"", "Options before the command:"},
+        {"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
+         service::into(o.directory)},
+        {"-a", "for all instances, one after the other", service::set(choice.all)},
+        {"-g GROUP", "for those of a group", service::into(choice.group)},
+        {"-i NAME", "for one: its name, \"-\" the first", service::into(choice.name)},
+        {"-x", "with one of these: COMMAND is any program, such as penqueue", service::set(any_program)},
+        {"-R", "with one of these: in reverse order", service::set(choice.reverse)},
+        {"-v, -D", "change nothing", service::accepted()}})
+    line.options.push_back(std::move(option));
+  return line;
+}
+
+/// penstock multi, which reads its words itself.
+std::expected<void, service::Ending> read_multi(const std::vector<std::string>& words, InstanceTool::Options& o) {
+  std::vector<const char*> rest;
+  for (const std::string& word : words) rest.push_back(word.c_str());
+  auto multi = MultiTool::read(static_cast<int>(rest.size()), rest.data());
+  if (!multi) return std::unexpected(multi.error());
+  o.multi = *std::move(multi);
+  if (o.multi.directory.empty()) o.multi.directory = o.directory;
+  return {};
+}
+
+}  // namespace
+
+std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int argc, const char* const* argv) {
+  Options o;
   bool any_program = false;
-  line.options.push_back({"-a", "for all instances, one after the other", service::set(several.choice.all)});
-  line.options.push_back({"-g GROUP", "for those of a group", service::into(several.choice.group)});
-  line.options.push_back({"-i NAME", "for one: its name, \"-\" the first", service::into(several.choice.name)});
-  line.options.push_back(
-      {"-x", "with one of these: COMMAND is any program, such as penqueue", service::set(any_program)});
-  line.options.push_back({"-R", "with one of these: in reverse order", service::set(several.choice.reverse)});
-  line.options.push_back({"-v, -D", "change nothing", service::accepted()});
+  const service::CommandLine line = command_line(o, any_program);
+  auto& several = o.multi;
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
@@ -231,13 +280,7 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
     return std::unexpected(line.misuse("unknown command \"" + printable(words->front()) + "\""));
   o.command = row->command;
   if (o.command == Command::multi) {
-    std::vector<const char*> rest;
-    for (const std::string& word : *words) rest.push_back(word.c_str());
-    auto multi = MultiTool::read(static_cast<int>(rest.size()), rest.data());
-    if (!multi) return std::unexpected(multi.error());
-    const std::string directory = std::move(several.directory);
-    several = *std::move(multi);
-    if (several.directory.empty()) several.directory = directory;
+    if (auto read = read_multi(*words, o); !read) return std::unexpected(read.error());
     return o;
   }
   if (o.command == Command::tls) {
@@ -262,26 +305,8 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
 
 int InstanceTool::run() {
   if (options_.multi.mode != MultiTool::Mode::none) return MultiTool(options_.multi).run();
-  if (options_.command == Command::init) return init();
   const std::string directory = config::config_directory(options_.directory);
-  if (options_.command == Command::nothing) {
-    std::fprintf(stderr,
-                 "penstock: nothing to do: each start sets owners and modes of its directories, and a setting that "
-                 "is not there has its default\n");
-    return EX_OK;
-  }
-  if (options_.command == Command::non_bdb) return non_bdb();
-  if (options_.command == Command::tls) return TlsTool(options_.tls, directory).run();
-  if (options_.command == Command::doctor) return Doctor(directory, options_.doctor).run();
-  if (options_.command == Command::restore) {
-    if (options_.restore.to.empty()) options_.restore.to = directory;
-    return Restore(options_.restore).run();
-  }
-  if (options_.command == Command::check) return check(directory, {.json = options_.json, .dns = options_.dns});
-  if (options_.command == Command::import_from && options_.import_queue.directory.empty()) {
-    if (options_.import_config.to.empty()) options_.import_config.to = directory;
-    return ConfigImport(options_.import_config).run();
-  }
+  if (const auto status = run_without_configuration(directory)) return *status;
   const auto config = config::load(directory);
   if (!config) return fail_with(EX_CONFIG, config.error().message());
   if (options_.command != Command::explain && wraps(*config, options_)) {
@@ -290,7 +315,40 @@ int InstanceTool::run() {
     if (options_.json) options_.multi.words.emplace_back("--json");
     return MultiTool(options_.multi).run();
   }
-  InstanceControl control(*config);
+  return run_with(*config);
+}
+
+std::optional<int> InstanceTool::run_without_configuration(const std::string& directory) {
+  switch (options_.command) {
+    case Command::init:
+      return init();
+    case Command::nothing:
+      std::fprintf(stderr,
+                   "penstock: nothing to do: each start sets owners and modes of its directories, and a setting that "
+                   "is not there has its default\n");
+      return EX_OK;
+    case Command::non_bdb:
+      return non_bdb();
+    case Command::tls:
+      return TlsTool(options_.tls, directory).run();
+    case Command::doctor:
+      return Doctor(directory, options_.doctor).run();
+    case Command::restore:
+      if (options_.restore.to.empty()) options_.restore.to = directory;
+      return Restore(options_.restore).run();
+    case Command::check:
+      return check(directory, {.json = options_.json, .dns = options_.dns});
+    case Command::import_from:
+      if (!options_.import_queue.directory.empty()) return std::nullopt;
+      if (options_.import_config.to.empty()) options_.import_config.to = directory;
+      return ConfigImport(options_.import_config).run();
+    default:
+      return std::nullopt;
+  }
+}
+
+int InstanceTool::run_with(const config::Config& config) {
+  InstanceControl control(config);
   switch (options_.command) {
     case Command::init:
     case Command::check:
@@ -303,11 +361,11 @@ int InstanceTool::run() {
     case Command::tls:
       break;
     case Command::explain:
-      return explain_message(*config, options_.explain);
+      return explain_message(config, options_.explain);
     case Command::snapshot:
-      return Snapshot(*config, options_.snapshot).run();
+      return Snapshot(config, options_.snapshot).run();
     case Command::health:
-      return health(*config);
+      return health(config);
     case Command::start:
       return control.start();
     case Command::start_foreground:
@@ -319,17 +377,17 @@ int InstanceTool::run() {
     case Command::reload:
       return control.reload();
     case Command::upgrade:
-      return upgrade(*config);
+      return upgrade(config);
     case Command::flush:
       return control.flush();
     case Command::log_rotate:
-      return rotate_log(*config);
+      return rotate_log(config);
     case Command::import_from:
-      return QueueImport(*config, options_.import_queue).run();
+      return QueueImport(config, options_.import_queue).run();
     case Command::export_queue:
-      return QueueExport(*config, options_.export_queue).run();
+      return QueueExport(config, options_.export_queue).run();
     case Command::status:
-      return print_status(*config, options_.json);
+      return print_status(config, options_.json);
   }
   return EX_SOFTWARE;
 }

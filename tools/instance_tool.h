@@ -5,6 +5,7 @@
 /// Parts:   instance.h makes one, instance_control.h starts and stops it, instance_status.h, check.h and doctor.h look
 ///          at it; snapshot.h and restore.h copy it; multi_tool.h has what concerns several.
 #include <expected>
+#include <optional>
 #include <string>
 
 #include "lib/service/command_line.h"
@@ -73,6 +74,9 @@ class InstanceTool {
  private:
   int init();
   int non_bdb() const;
+  /// nullopt: the command needs main.cf.
+  std::optional<int> run_without_configuration(const std::string& directory);
+  int run_with(const config::Config& config);
   Options options_;
 };
 

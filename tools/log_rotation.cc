@@ -17,6 +17,7 @@
 #include <optional>
 #include <sstream>
 
+#include "lib/base/date.h"
 #include "lib/base/file_lock.h"
 #include "lib/service/lock.h"
 #include "tools/instance_control.h"
@@ -97,11 +98,7 @@ int hand_over(const service::Process& master, const Fd& changes, const std::stri
 }  // namespace
 
 std::string rotated_name(const std::string& path, const std::string& suffix, std::time_t now) {
-  std::tm tm{};
-  ::localtime_r(&now, &tm);
-  char text[200];
-  const std::size_t size = suffix.empty() ? 0 : std::strftime(text, sizeof text, suffix.c_str(), &tm);
-  const std::string name(text, size);
+  const std::string name = local_text(WallTime(seconds(now)), suffix.c_str());
   if (name.empty() || name.contains('/')) return {};
   return path + "." + name;
 }

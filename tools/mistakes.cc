@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/loop.h"
+#include "lib/base/date.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/config/expand.h"
@@ -37,13 +37,6 @@ using config::Severity;
 
 constexpr int kSoon = 14;  // days before a certificate's end
 constexpr std::size_t kMaxHosts = 50;
-
-std::string day(WallTime time) {
-  const std::time_t moment = unix_seconds(time);
-  std::tm tm{};
-  ::gmtime_r(&moment, &tm);
-  return fmt::format("{:04}-{:02}-{:02}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
-}
 
 class Finder {
  public:
@@ -136,14 +129,14 @@ class Finder {
     if (!dates) return;  // smtpd's own words on it come with the other findings
     const WallTime now = system_clock().wall_now();
     if (dates->begins > now)
-      say(Severity::warning, name, path + " is not valid before " + day(dates->begins),
+      say(Severity::warning, name, path + " is not valid before " + utc_day(dates->begins),
           "a certificate that is valid now, or the right time on this host", service);
     const auto left = std::chrono::floor<std::chrono::days>(dates->ends - now).count();
     if (left < 0)
-      say(Severity::warning, name, path + " has expired on " + day(dates->ends) + ": clients that look refuse it",
+      say(Severity::warning, name, path + " has expired on " + utc_day(dates->ends) + ": clients that look refuse it",
           "a renewed certificate", service);
     else if (left < kSoon)
-      say(Severity::warning, name, fmt::format("{} expires in {} days, on {}", path, left, day(dates->ends)),
+      say(Severity::warning, name, fmt::format("{} expires in {} days, on {}", path, left, utc_day(dates->ends)),
           "a renewed certificate", service);
   }
 

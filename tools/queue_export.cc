@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/mail/command.h"
@@ -145,8 +146,7 @@ Result<void> QueueExport::write(const mail::Envelope& envelope, const std::vecto
                                 const Read& read) {
   const std::string path = options_.directory + "/" + envelope.queue_id + ".bsmtp";
   if (options_.plain && envelope.release > system_clock().wall_now())
-    return fail_errno("it is to be sent on " + mail::date_time(envelope.release) + ", which --plain cannot say",
-                      ENOTSUP);
+    return fail_errno("it is to be sent on " + utc_text(envelope.release) + ", which --plain cannot say", ENOTSUP);
   PEN_TRY(map::replace_file(path, 0600, [&](const std::string& fresh) -> Result<void> {
     const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd) return fail_errno(path);

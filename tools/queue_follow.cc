@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/views/destinations.h"
 #include "lib/views/queue.h"
@@ -53,15 +54,6 @@ const StepRow& row_of(Step step) {
   return i < std::size(kSteps) ? kSteps[i] : kUnknown;
 }
 
-std::string clock_time(WallTime time) {
-  const std::time_t at = unix_seconds(time);
-  std::tm tm{};
-  ::localtime_r(&at, &tm);
-  char text[32] = {};
-  (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
-  return text;
-}
-
 std::string named(const Happened& what) {
   std::string out;
   for (const std::string& r : what.recipients) out += (out.empty() ? "<" : ", <") + readable(r) + ">";
@@ -71,7 +63,7 @@ std::string named(const Happened& what) {
 
 std::string in_seconds(WallTime then, WallTime now) {
   const auto left = std::chrono::ceil<seconds>(then - now).count();
-  return left > 0 ? fmt::format("{} (in {} s)", clock_time(then), left) : "now";
+  return left > 0 ? fmt::format("{} (in {} s)", local_text(then), left) : "now";
 }
 
 }  // namespace
@@ -83,7 +75,7 @@ std::string Followed::state(const Entry& e, WallTime now) {
     j["event"] = "state";
     return views::text_of(j);
   }
-  const std::string head = fmt::format("{} {} ", clock_time(now), readable(e.queue_id));
+  const std::string head = fmt::format("{} {} ", local_text(now), readable(e.queue_id));
   std::string out = fmt::format("{}is in the queue, {}: from <{}>, {} bytes, {} left{}\n", head, name_of(e.place),
                                 readable(e.sender), e.size, e.recipients.size(),
                                 e.place == Place::deferred ? ", next try " + in_seconds(e.next_try, now) : "");
@@ -113,7 +105,7 @@ std::string Followed::step(const Happened& what) {
     return views::text_of(j);
   }
   if (what.step == Step::missed) return fmt::format("({} {})\n", what.count, row.text);
-  std::string out = fmt::format("{} {} {}", clock_time(what.time), readable(what.queue_id), row.text);
+  std::string out = fmt::format("{} {} {}", local_text(what.time), readable(what.queue_id), row.text);
   if (what.step == Step::handed)
     out += fmt::format(" {}: {}", readable(what.where), named(what));
   else if (what.step == Step::waits)

@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/views/destinations.h"
 #include "lib/views/queue.h"
@@ -18,11 +18,7 @@ using ipc::queue::Place;
 std::string mailq_header() { return "----Queue ID------ --Size-- ---Arrival Time---- --Sender/Recipient------\n"; }
 
 std::string mailq_line(const Entry& e) {
-  const std::time_t t = unix_seconds(e.arrival);
-  std::tm tm{};
-  ::localtime_r(&t, &tm);
-  char when[32];
-  std::strftime(when, sizeof when, "%a %b %d %H:%M:%S", &tm);
+  const std::string when = local_text(e.arrival, "%a %b %d %H:%M:%S");
   const char mark = e.place == Place::active ? '*' : e.place == Place::hold ? '!' : e.forced_expire ? '#' : ' ';
   const std::string id = readable(e.queue_id) + mark;  // in maildrop the id is a file's name
   const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"
@@ -36,12 +32,7 @@ std::string mailq_entry(const Entry& e) {
   if (!e.fault.empty()) out += fmt::format("{:>76}\n", "(" + readable(e.fault) + ")");
   if (e.release != WallTime{} && e.place == Place::deferred &&
       std::ranges::all_of(e.recipients, [](const auto& r) { return r.delay_reason.empty(); })) {
-    const std::time_t t = unix_seconds(e.release);
-    std::tm tm{};
-    ::localtime_r(&t, &tm);
-    char when[40];
-    std::strftime(when, sizeof when, "(not before %Y-%m-%d %H:%M:%S)", &tm);
-    out += fmt::format("{:>76}\n", when);
+    out += fmt::format("{:>76}\n", "(not before " + local_text(e.release) + ")");
   }
   // Recipients with the same reason stand together below it, in their order.
   const std::string* last = nullptr;

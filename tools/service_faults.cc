@@ -129,6 +129,8 @@ std::vector<ServiceFault> service_faults(const config::Config& config, const ser
                            (planned.program == "smtp" || planned.program == "lmtp" || planned.program == "local" ||
                             planned.program == "virtual" || planned.program == "pipe");
     const bool used = !transport || config::transport_is_used(config.settings(), name);
+    if (std::string fault = service::socket_fault(planned); !fault.empty())
+      out.push_back({planned.label, std::move(fault), true});
     for (std::string& text : faults_of(config, planned, programs, environment))
       out.push_back({planned.label, std::move(text), used});
   }

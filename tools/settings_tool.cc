@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 
 #include "lib/base/text.h"
 #include "lib/config/expand.h"
@@ -43,21 +44,47 @@ std::string fault_of(const SettingsTool::Options& o, bool assigns) {
   return {};
 }
 
-}  // namespace
+using Takes = std::function<std::string(const service::Given&)>;
 
-std::expected<SettingsTool::Options, service::Ending> SettingsTool::read(int argc, const char* const* argv) {
+Takes into_overrides(std::vector<config::Override>& overrides) {
+  return [&overrides](const service::Given& given) -> std::string {
+    config::Assignment assignment;
+    if (const auto error = config::parse_assignment(given.value, assignment); !error.empty()) return "-o: " + error;
+    overrides.push_back({assignment.name, assignment.value});
+    return {};
+  };
+}
+
+Takes into_class(Listing::Class& of_class) {
+  return [&of_class](const service::Given& given) -> std::string {
+    constexpr std::pair<std::string_view, Listing::Class> kClasses[] = {{"all", Listing::Class::all},
+                                                                        {"builtin", Listing::Class::builtin},
+                                                                        {"service", Listing::Class::service},
+                                                                        {"user", Listing::Class::user}};
+    for (const auto& [name, one] : kClasses) {
+      if (given.value != name) continue;
+      of_class = one;
+      return {};
+    }
+    return "-C: one of builtin, service, user and all is expected";
+  };
+}
+
+Takes into_library(std::string& library) {
+  return [&library](const service::Given& given) -> std::string {
+    if (std::ranges::find(kLibraryModes, given.value) == std::end(kLibraryModes))
+      return "-T: one of " + join(std::vector<std::string>(std::begin(kLibraryModes), std::end(kLibraryModes)), ", ") +
+             " is expected";
+    library = given.value;
+    return {};
+  };
+}
+
+service::CommandLine command_line(SettingsTool::Options& o, std::string& directory) {
   using service::choose;
   using service::set;
   using Of = Listing::Of;
-  Options o;
   Listing& l = o.listing;
-  std::string directory;
-  const auto override = [&o](const service::Given& given) -> std::string {
-    config::Assignment assignment;
-    if (const auto error = config::parse_assignment(given.value, assignment); !error.empty()) return "-o: " + error;
-    o.overrides.push_back({assignment.name, assignment.value});
-    return {};
-  };
   constexpr const char* kChanges = "-e, -#, -X";
   constexpr const char* kOfMaster = "-M, -F, -P";
   const auto words_of = [&o](std::vector<std::string_view> words) {
@@ -66,64 +93,70 @@ std::expected<SettingsTool::Options, service::Ending> SettingsTool::read(int arg
       return {};
     };
   };
-  const auto of_class = [&l](const service::Given& given) -> std::string {
-    constexpr std::pair<std::string_view, Listing::Class> kClasses[] = {{"all", Listing::Class::all},
-                                                                        {"builtin", Listing::Class::builtin},
-                                                                        {"service", Listing::Class::service},
-                                                                        {"user", Listing::Class::user}};
-    for (const auto& [name, one] : kClasses) {
-      if (given.value != name) continue;
-      l.of_class = one;
-      return {};
-    }
-    return "-C: one of builtin, service, user and all is expected";
-  };
-  const auto of_library = [&o](const service::Given& given) -> std::string {
-    for (const std::string_view mode : kLibraryModes) {
-      if (given.value != mode) continue;
-      o.library = mode;
-      return {};
-    }
-    return "-T: one of " + join(std::vector<std::string>(std::begin(kLibraryModes), std::end(kLibraryModes)), ", ") +
-           " is expected";
-  };
-  const service::CommandLine line{
-      .program = kProgram,
-      .usage = {"penconf [-c DIR] [-dnfhHjx] [-o name=value] [name ...]", "penconf [-c DIR] -e name=value ...",
-                "penconf [-c DIR] -# name ...", "penconf [-c DIR] -X name ...",
-                "penconf [-c DIR] -M|-F|-P [-fhHjx] [service[/type[/name]] ...]",
-                "penconf [-c DIR] -M service/type='line' ... | -MX|-M# service/type ...",
-                "penconf [-c DIR] -F service/type/column=value ...",
-                "penconf [-c DIR] -P service/type/name=value ... | -PX service/type/name ...",
-                "penconf [-c DIR] -b|-t [template_file]", "penconf -m|-a|-A|-l|-T MODE"},
-      .about = "Shows and changes the settings of a Penstock instance.",
-      .options = {
-          service::directory_option(directory),
-          {"-d", "defaults", set(l.defaults)},
-          {"-n", "only what main.cf sets", set(l.set_only)},
-          {"-C CLASS", "only those: builtin, service (of transports), user, all", of_class},
-          {"-e", "set in main.cf; comments stay", choose(o.change, SettingsChange::set, kChanges)},
-          {"-#", "comment out in main.cf", choose(o.change, SettingsChange::comment_out, kChanges)},
-          {"-X", "remove from main.cf", choose(o.change, SettingsChange::remove, kChanges)},
-          {"-o NAME=VALUE", "as if main.cf said so", override},
-          {"-x", "with $name expanded", set(l.expand)},
-          {"-h", "values only", set(l.hide_names)},
-          {"-H", "names only", set(l.hide_values)},
-          {"-f", "fold long lines", set(l.fold)},
-          {"-j", "JSON, one object a line", set(l.json)},
-          {"-p", "settings of main.cf: as without", service::accepted()},
-          {"-m", "the types of look-up tables that there are", set(o.types)},
-          {"-a", "what smtpd authenticates clients by (smtpd_sasl_type)", words_of({"cyrus", "dovecot", "table"})},
-          {"-A", "what logs in elsewhere (smtp_sasl_type)", words_of({"cyrus"})},
-          {"-l", "the ways to lock mailboxes", words_of({"flock", "fcntl", "dotlock"})},
-          {"-b", "the texts of notices as they are sent", choose(o.texts, Texts::expanded, "-b, -t")},
-          {"-t", "the templates of notices, with their $names", choose(o.texts, Texts::written, "-b, -t")},
-          {"-T MODE", "of the TLS library: compile-version, run-version, public-key-algorithms", of_library},
-          {"-q", "say nothing of names that no setting has", set(l.quiet)},
-          {"-v", "changes nothing", service::accepted()},
-          {"-M", "services of master.cf", choose(l.of, Of::services, kOfMaster)},
-          {"-F", "their columns", choose(l.of, Of::columns, kOfMaster)},
-          {"-P", "their -o settings", choose(l.of, Of::overrides, kOfMaster)}}};
+  return {.program = kProgram,
+          .usage = {"penconf [-c DIR] [-dnfhHjx] [-o name=value] [name ...]", "penconf [-c DIR] -e name=value ...",
+                    "penconf [-c DIR] -# name ...", "penconf [-c DIR] -X name ...",
+                    "penconf [-c DIR] -M|-F|-P [-fhHjx] [service[/type[/name]] ...]",
+                    "penconf [-c DIR] -M service/type='line' ... | -MX|-M# service/type ...",
+                    "penconf [-c DIR] -F service/type/column=value ...",
+                    "penconf [-c DIR] -P service/type/name=value ... | -PX service/type/name ...",
+                    "penconf [-c DIR] -b|-t [template_file]", "penconf -m|-a|-A|-l|-T MODE"},
+          .about = "Shows and changes the settings of a Penstock instance.",
+          .options = {
+              service::directory_option(directory),
+              {"-d", "defaults", set(l.defaults)},
+              {"-n", "only what main.cf sets", set(l.set_only)},
+              {"-C CLASS", "only those: builtin, service (of transports), user, all", into_class(l.of_class)},
+              {"-e", "set in main.cf; comments stay", choose(o.change, SettingsChange::set, kChanges)},
+              {"-#", "comment out in main.cf", choose(o.change, SettingsChange::comment_out, kChanges)},
+              {"-X", "remove from main.cf", choose(o.change, SettingsChange::remove, kChanges)},
+              {"-o NAME=VALUE", "as if main.cf said so", into_overrides(o.overrides)},
+              {"-x", "with $name expanded", set(l.expand)},
+              {"-h", "values only", set(l.hide_names)},
+              {"-H", "names only", set(l.hide_values)},
+              {"-f", "fold long lines", set(l.fold)},
+              {"-j", "JSON, one object a line", set(l.json)},
+              {"-p", "settings of main.cf: as without", service::accepted()},
+              {"-m", "the types of look-up tables that there are", set(o.types)},
+              {"-a", "what smtpd authenticates clients by (smtpd_sasl_type)", words_of({"cyrus", "dovecot", "table"})},
+              {"-A", "what logs in elsewhere (smtp_sasl_type)", words_of({"cyrus"})},
+              {"-l", "the ways to lock mailboxes", words_of({"flock", "fcntl", "dotlock"})},
+              {"-b", "the texts of notices as they are sent", choose(o.texts, Texts::expanded, "-b, -t")},
+              {"-t", "the templates of notices, with their $names", choose(o.texts, Texts::written, "-b, -t")},
+              {"-T MODE", "of the TLS library: compile-version, run-version, public-key-algorithms",
+               into_library(o.library)},
+              {"-q", "say nothing of names that no setting has", set(l.quiet)},
+              {"-v", "changes nothing", service::accepted()},
+              {"-M", "services of master.cf", choose(l.of, Of::services, kOfMaster)},
+              {"-F", "their columns", choose(l.of, Of::columns, kOfMaster)},
+              {"-P", "their -o settings", choose(l.of, Of::overrides, kOfMaster)}}};
+}
+
+/// What is to change, of the words. Errors: of edits_of(), service_edits_of().
+std::expected<void, std::string> read_change(SettingsTool::Options& o) {
+  using Of = Listing::Of;
+  using config::ServiceEdit;
+  if (o.listing.of == Of::main) {
+    auto edits = edits_of(o.change, o.names);
+    if (!edits) return std::unexpected(edits.error());
+    o.edits = *std::move(edits);
+    return {};
+  }
+  const auto of = o.listing.of == Of::services  ? ServiceEdit::Of::service
+                  : o.listing.of == Of::columns ? ServiceEdit::Of::column
+                                                : ServiceEdit::Of::setting;
+  auto edits = service_edits_of(o.change, of, o.names);
+  if (!edits) return std::unexpected(edits.error());
+  o.service_edits = *std::move(edits);
+  return {};
+}
+
+}  // namespace
+
+std::expected<SettingsTool::Options, service::Ending> SettingsTool::read(int argc, const char* const* argv) {
+  Options o;
+  std::string directory;
+  const service::CommandLine line = command_line(o, directory);
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   o.names = *std::move(words);
@@ -138,19 +171,7 @@ std::expected<SettingsTool::Options, service::Ending> SettingsTool::read(int arg
   // "penconf name=value" sets, as in Postfix
   if (o.change == SettingsChange::none && assigns) o.change = SettingsChange::set;
   if (o.change == SettingsChange::none) return o;
-  if (l.of != Of::main) {
-    using config::ServiceEdit;
-    const auto of = l.of == Of::services  ? ServiceEdit::Of::service
-                    : l.of == Of::columns ? ServiceEdit::Of::column
-                                          : ServiceEdit::Of::setting;
-    auto changes = service_edits_of(o.change, of, o.names);
-    if (!changes) return std::unexpected(line.misuse(changes.error()));
-    o.service_edits = *std::move(changes);
-    return o;
-  }
-  const auto edits = edits_of(o.change, o.names);
-  if (!edits) return std::unexpected(line.misuse(edits.error()));
-  o.edits = *edits;
+  if (const auto change = read_change(o); !change) return std::unexpected(line.misuse(change.error()));
   return o;
 }
 

@@ -1,18 +1,17 @@
 #include "tools/snapshot.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/lmdb/database.h"
 #include "lib/queue_log/posix_storage.h"
@@ -296,7 +295,7 @@ Result<void> Snapshot::complete() {
   const config::Settings& s = config_.settings();
   nlohmann::ordered_json facts;
   facts["form"] = kForm;
-  facts["made"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
+  facts["made"] = utc_text(system_clock().wall_now());
   facts["host"] = host;
   facts["config_directory"] = config_.directory();
   facts["queue_directory"] = s.queue_directory;

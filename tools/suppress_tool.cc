@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/config/values.h"
 #include "lib/ipc/topology.h"
@@ -98,19 +99,9 @@ std::expected<SuppressTool::Options, service::Ending> SuppressTool::read(int arg
 
 std::optional<std::int64_t> SuppressTool::end_of(std::string_view text, WallTime now) {
   if (text == "never") return 0;
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
-  const std::string copy(text);
-  const bool whole = std::sscanf(copy.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &used) == 3 &&
-                     (static_cast<std::size_t>(used) == copy.size() ||
-                      (std::sscanf(copy.c_str() + used, "T%2d:%2d:%2dZ%n", &hour, &minute, &second, &used) == 3 &&
-                       copy.ends_with('Z')));
-  if (whole) {
-    const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
-                                           std::chrono::day(static_cast<unsigned>(day))};
-    if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-    return (std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-            seconds(second)) /
-           seconds(1);
+  if (const auto date = parse_date(text)) {
+    const auto end = unix_seconds(*date);
+    return end > 0 ? std::optional(end) : std::nullopt;  // 0 stands for never
   }
   const auto time = config::parse_time(text, 'd');
   if (!time || time->count() <= 0) return std::nullopt;

@@ -52,7 +52,9 @@ BOOST_AUTO_TEST_CASE(an_end_is_a_time_a_date_or_never) {
   BOOST_TEST(SuppressTool::end_of("90", kNow).value() == 1'800'000'000 + 90 * 86'400);
   BOOST_TEST(SuppressTool::end_of("2027-01-15", kNow).value() == 1'800'000'000 - 8 * 3600);
   BOOST_TEST(SuppressTool::end_of("2027-01-15T08:00:00Z", kNow).value() == 1'800'000'000);
-  for (const char* bad : {"", "soon", "2027-13-01", "2027-02-30", "2027-01-15T08", "2027-01-15T08:00:00", "-3d"})
+  BOOST_TEST(SuppressTool::end_of("2027-01-15T10:00:00+02:00", kNow).value() == 1'800'000'000);
+  for (const char* bad : {"", "soon", "2027-13-01", "2027-02-30", "2027-01-15T08", "2027-01-15T08:00:00", "-3d",
+                          "2027-01-15T-8:00:00Z", "2027-01-15T08:00:00Z or Z", "2027-01- 5", "1970-01-01"})
     BOOST_TEST(!SuppressTool::end_of(bad, kNow).has_value(), bad);
 }
 

@@ -7,6 +7,7 @@
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/config/expand.h"
 #include "lib/config/transport_use.h"
 #include "lib/map/database_table.h"
 #include "lib/map/map.h"
@@ -137,10 +138,32 @@ class Finder {
     for (const std::string& item : items) {
       if (is_table(kind, item)) {
         table(name, place, item);
-      } else if (auto opened = MatchList::open(kind, item, {.open = options_}); !opened) {
-        complain(name, place, opened.error().message() + "; put it right");
+      } else if (const std::string why = fault_of(kind, item); !why.empty() && !told_elsewhere(name, item, why)) {
+        complain(name, place, why + "; put it right");
       }
     }
+  }
+
+  /// Empty: it has none.
+  std::string fault_of(MatchList::Kind kind, const std::string& item) const {
+    const auto opened = MatchList::open(kind, item, {.open = options_});
+    return opened ? std::string() : opened.error().message();
+  }
+
+  /// The item is there by $name alone, as by $mynetworks: of that setting the same is said.
+  bool told_elsewhere(const std::string& setting, const std::string& item, const std::string& why) const {
+    const std::string written = config_.written(setting).value_or(std::string());
+    if (written.contains(item)) return false;
+    for (const config::NameUse& use : config::names_in(written)) {
+      const config::Row* other = config::find_row(use.name);
+      if (other == nullptr || other->kind != config::Class::acts || use.name == setting) continue;
+      const config::Names names = service::names_in(config_, use.name);
+      const auto items = config_.list(use.name).value_or(std::vector<std::string>());
+      if (config::is_match_list(names) && std::ranges::find(items, item) != items.end() &&
+          fault_of(kind_of(names), item) == why)
+        return true;
+    }
+    return false;
   }
 
   /// True: MatchList takes the item as a table.

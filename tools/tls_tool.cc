@@ -12,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/base/fd.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
@@ -85,14 +86,7 @@ std::string lines_of(const std::vector<config::Edit>& edits) {
   return out;
 }
 
-std::string stamp_of(WallTime now) {
-  const std::time_t seconds = static_cast<std::time_t>(unix_seconds(now));
-  std::tm tm{};
-  ::localtime_r(&seconds, &tm);
-  char stamp[32];
-  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
-  return stamp;
-}
+std::string stamp_of(WallTime now) { return local_text(now, "%Y%m%d-%H%M%S"); }
 
 constexpr int kSameSecond = 100;
 

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "lib/base/text.h"
-#include "lib/ipc/channel.h"
+#include "lib/ipc/ask_once.h"
 #include "lib/ipc/topology.h"
 #include "lib/service/arguments.h"
 #include "lib/service/lock.h"
@@ -74,28 +74,17 @@ std::string TopSource::path(std::string_view name) const {
 async::Task<Result<ipc::queue::Done>> TopSource::ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see,
                                                      seconds patience) {
   using namespace ipc::queue;
-  const async::Until until{.deadline = loop_.now() + patience};
-  PEN_CO_TRY_ASSIGN(auto channel, co_await (ipc::connect_channel<FromQmgr, ToQmgr>(
-                                      loop_, path(ipc::kQmgrSocket), kName, {.deadline = loop_.now() + kGreets})));
-  std::visit([&](const auto& m) { (void)channel.send(m); }, request);
-  for (;;) {
-    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive(until));
-    if (auto* done = std::get_if<Done>(&received.message)) co_return std::move(*done);
-    see(received.message);
-  }
+  co_return co_await (ipc::ask_once<FromQmgr, ToQmgr, Done>(
+      loop_, path(ipc::kQmgrSocket), kName, std::move(request),
+      {.until = {.deadline = loop_.now() + patience}, .greeted_by = loop_.now() + kGreets}, std::move(see)));
 }
 
 async::Task<Result<void>> TopSource::ask(ipc::destinations::ToQmgr request, See<ipc::destinations::FromQmgr> see) {
   using namespace ipc::destinations;
-  const async::Until until{.deadline = loop_.now() + kAnswer};
-  PEN_CO_TRY_ASSIGN(auto channel, co_await (ipc::connect_channel<FromQmgr, ToQmgr>(
-                                      loop_, path(ipc::kQmgrSocket), kName, {.deadline = loop_.now() + kGreets})));
-  std::visit([&](const auto& m) { (void)channel.send(m); }, request);
-  for (;;) {
-    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive(until));
-    if (std::holds_alternative<Done>(received.message)) co_return Result<void>{};
-    see(received.message);
-  }
+  PEN_CO_TRY(co_await (ipc::ask_once<FromQmgr, ToQmgr, Done>(
+      loop_, path(ipc::kQmgrSocket), kName, std::move(request),
+      {.until = {.deadline = loop_.now() + kAnswer}, .greeted_by = loop_.now() + kGreets}, std::move(see))));
+  co_return Result<void>{};
 }
 
 async::Task<TopSnapshot> TopSource::look() {

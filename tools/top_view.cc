@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <compare>
-#include <ctime>
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/views/limits.h"
 #include "tools/destination_listing.h"
@@ -45,15 +45,6 @@ namespace {
 
 constexpr std::size_t kLeastWidth = 40;
 constexpr std::size_t kPage = 10;
-
-std::string clock_time(WallTime time, const char* format) {
-  const std::time_t at = unix_seconds(time);
-  std::tm tm{};
-  ::localtime_r(&at, &tm);
-  char text[32] = {};
-  (void)std::strftime(text, sizeof text, format, &tm);
-  return text;
-}
 
 std::string short_number(std::uint64_t n) {
   if (n < 100'000) return std::to_string(n);
@@ -190,7 +181,7 @@ class Drawing {
   }
 
   void head() {
-    TopLine line = {{TopStyle::bold, "penstock"}, {TopStyle::plain, "  " + clock_time(now_.at, "%Y-%m-%d %H:%M:%S")}};
+    TopLine line = {{TopStyle::bold, "penstock"}, {TopStyle::plain, "  " + local_text(now_.at)}};
     if (!now_.problem.empty())
       line.push_back({TopStyle::bad, "  no answer: " + printable(now_.problem, 200)});
     else if (!now_.accepting)
@@ -455,87 +446,96 @@ std::vector<const TopMessage*> shown_messages(const TopSnapshot& now, const TopS
   return rows;
 }
 
-void TopState::key(int key, const TopSnapshot& now) {
-  const auto is = [key](TopKey k) { return key == static_cast<int>(k); };
-  if (typing) {
-    constexpr std::size_t kMaxFilter = 100;
-    if (is(TopKey::enter)) {
-      typing = false;
-    } else if (is(TopKey::escape)) {
-      typing = false;
-      filter.clear();
-    } else if (is(TopKey::backspace)) {
-      if (!filter.empty()) filter.pop_back();
-    } else if (key >= 32 && key < 127 && filter.size() < kMaxFilter) {
-      filter += static_cast<char>(key);
-    }
-    cursor = 0;
-    return;
+namespace {
+
+bool is_key(int key, TopKey k) { return key == static_cast<int>(k); }
+
+void type_filter(TopState& state, int key) {
+  constexpr std::size_t kMaxFilter = 100;
+  if (is_key(key, TopKey::enter)) {
+    state.typing = false;
+  } else if (is_key(key, TopKey::escape)) {
+    state.typing = false;
+    state.filter.clear();
+  } else if (is_key(key, TopKey::backspace)) {
+    if (!state.filter.empty()) state.filter.pop_back();
+  } else if (key >= 32 && key < 127 && state.filter.size() < kMaxFilter) {
+    state.filter += static_cast<char>(key);
   }
-  const bool listing = screen == Screen::destinations || screen == Screen::messages;
-  if (!listing) {
-    if (is(TopKey::escape) || key == 'q' || is(TopKey::backspace)) {
-      screen = screen == Screen::message ? Screen::messages : Screen::destinations;
-      scroll = 0;
-    }
-    if (is(TopKey::down)) ++scroll;
-    if (is(TopKey::up) && scroll > 0) --scroll;
-    if (is(TopKey::page_down)) scroll += kPage;
-    if (is(TopKey::page_up)) scroll -= std::min(scroll, kPage);
-    if (is(TopKey::home)) scroll = 0;
-    return;
+  state.cursor = 0;
+}
+
+/// In a page of text.
+void scroll_or_leave(TopState& state, int key) {
+  using Screen = TopState::Screen;
+  if (is_key(key, TopKey::escape) || key == 'q' || is_key(key, TopKey::backspace)) {
+    state.screen = state.screen == Screen::message ? Screen::messages : Screen::destinations;
+    state.scroll = 0;
   }
-  const auto to = [this](Screen next) {
-    screen = next;
-    cursor = scroll = 0;
-  };
+  if (is_key(key, TopKey::down)) ++state.scroll;
+  if (is_key(key, TopKey::up) && state.scroll > 0) --state.scroll;
+  if (is_key(key, TopKey::page_down)) state.scroll += kPage;
+  if (is_key(key, TopKey::page_up)) state.scroll -= std::min(state.scroll, kPage);
+  if (is_key(key, TopKey::home)) state.scroll = 0;
+}
+
+/// A letter of a list. False: it means nothing here.
+bool obey_letter(TopState& state, int key) {
+  using Screen = TopState::Screen;
+  using Sort = TopState::Sort;
+  constexpr std::pair<int, Sort> kSorts[] = {
+      {'b', Sort::busiest}, {'s', Sort::slowest}, {'f', Sort::failures}, {'t', Sort::next_try}, {'n', Sort::name}};
+  for (const auto& [letter, sort] : kSorts) {
+    if (key != letter) continue;
+    state.sort = sort;
+    return true;
+  }
   switch (key) {
     case 'q':
-      quit = true;
-      return;
+      state.quit = true;
+      return true;
     case '?':
     case 'h':
-      scroll = 0;
-      screen = Screen::help;
-      return;
+      state.scroll = 0;
+      state.screen = Screen::help;
+      return true;
     case 'm':
-      return to(Screen::messages);
     case 'd':
-      return to(Screen::destinations);
-    case 'b':
-      sort = Sort::busiest;
-      return;
-    case 's':
-      sort = Sort::slowest;
-      return;
-    case 'f':
-      sort = Sort::failures;
-      return;
-    case 't':
-      sort = Sort::next_try;
-      return;
-    case 'n':
-      sort = Sort::name;
-      return;
+      state.screen = key == 'm' ? Screen::messages : Screen::destinations;
+      state.cursor = state.scroll = 0;
+      return true;
     case '/':
-      typing = true;
-      filter.clear();
-      return;
+      state.typing = true;
+      state.filter.clear();
+      return true;
     default:
-      break;
+      return false;
   }
+}
+
+void move_cursor(std::size_t& cursor, int key, std::size_t rows) {
+  const std::size_t last = rows == 0 ? 0 : rows - 1;
+  cursor = std::min(cursor, last);
+  if (is_key(key, TopKey::down)) cursor = std::min(cursor + 1, last);
+  if (is_key(key, TopKey::up) && cursor > 0) --cursor;
+  if (is_key(key, TopKey::page_down)) cursor = std::min(cursor + kPage, last);
+  if (is_key(key, TopKey::page_up)) cursor -= std::min(cursor, kPage);
+  if (is_key(key, TopKey::home)) cursor = 0;
+  if (is_key(key, TopKey::end)) cursor = last;
+}
+
+}  // namespace
+
+void TopState::key(int key, const TopSnapshot& now) {
+  if (typing) return type_filter(*this, key);
+  if (screen != Screen::destinations && screen != Screen::messages) return scroll_or_leave(*this, key);
+  if (obey_letter(*this, key)) return;
   const auto destinations = shown_destinations(now, *this);
   const auto messages = shown_messages(now, *this);
   const std::size_t rows = screen == Screen::messages ? messages.size() : destinations.size();
-  cursor = rows == 0 ? 0 : std::min(cursor, rows - 1);
-  if (is(TopKey::down) && cursor + 1 < rows) ++cursor;
-  if (is(TopKey::up) && cursor > 0) --cursor;
-  if (is(TopKey::page_down)) cursor = rows == 0 ? 0 : std::min(cursor + kPage, rows - 1);
-  if (is(TopKey::page_up)) cursor -= std::min(cursor, kPage);
-  if (is(TopKey::home)) cursor = 0;
-  if (is(TopKey::end)) cursor = rows == 0 ? 0 : rows - 1;
-  if (is(TopKey::escape)) filter.clear();
-  if (!is(TopKey::enter) || rows == 0) return;
+  move_cursor(cursor, key, rows);
+  if (is_key(key, TopKey::escape)) filter.clear();
+  if (!is_key(key, TopKey::enter) || rows == 0) return;
   scroll = 0;
   if (screen == Screen::messages) {
     subject = messages[cursor]->queue_id;

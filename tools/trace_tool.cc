@@ -1,15 +1,18 @@
 #include "tools/trace_tool.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/config/process_count.h"
 #include "lib/ipc/channel.h"
+#include "lib/ipc/topology.h"
 #include "lib/trace/filter.h"
 #include "tools/output.h"
 
@@ -35,12 +38,8 @@ std::function<std::string(const service::Given&)> add_to(std::vector<std::string
 /// 2026-11-27 01:02:03, local time as in the log. Of lines that come many in a second: the last one is remembered.
 std::string_view shown_second(std::time_t second) {
   static std::time_t known = -1;
-  static char text[32] = {};
-  if (second != std::exchange(known, second)) {
-    std::tm parts{};
-    ::localtime_r(&second, &parts);
-    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-  }
+  static std::string text;
+  if (second != std::exchange(known, second)) text = local_text(WallTime(seconds(second)));
   return text;
 }
 
@@ -112,19 +111,24 @@ std::expected<TraceTool::Options, service::Ending> TraceTool::read(int argc, con
   return o;
 }
 
-std::vector<TraceTool::Place> TraceTool::places(const config::Config& config, Way way, unsigned processors) {
+std::vector<TraceTool::Place> TraceTool::places(const config::Config& config, Way way, const Exists& exists) {
   const std::string& queue = config.settings().queue_directory;
   std::vector<Place> out;
-  for (const config::Service& s : config.master()) {
-    if (way == Way::in && s.command == "smtpd" && s.type != config::ServiceType::pass) {
-      const unsigned processes = config::process_count(config, s, processors);
-      for (unsigned i = 1; i <= processes; ++i) out.push_back({s.name, queue + "/" + smtpd_socket(s.name, i)});
+  const auto add = [&](const config::Service& s, const auto& socket) {
+    for (unsigned i = 1;; ++i) {
+      std::string path = queue + "/" + socket(s.name, i);
+      if (i > 1 && !exists(path)) return;
+      out.push_back({s.name, std::move(path), i});
     }
+  };
+  for (const config::Service& s : config.master()) {
+    if (way == Way::in && s.command == "smtpd" && s.type != config::ServiceType::pass) add(s, smtpd_socket);
     if (way == Way::in || (s.command != "smtp" && s.command != "lmtp") || s.type != config::ServiceType::unix_stream)
       continue;
-    if (!s.is_private) out.push_back({s.name, queue + "/public/" + s.name});
-    const unsigned processes = s.is_private ? config::process_count(config, s, processors) : 0;
-    for (unsigned i = 1; i <= processes; ++i) out.push_back({s.name, queue + "/" + ipc::service_socket(s.name, i)});
+    if (s.is_private)
+      add(s, ipc::service_socket);
+    else
+      out.push_back({s.name, queue + "/public/" + s.name});
   }
   return out;
 }
@@ -170,7 +174,8 @@ async::Task<bool> TraceTool::converse(TraceTool* tool, async::Loop* loop, Follow
   auto channel = co_await ipc::connect_channel<FromProgram, ToProgram>(
       *loop, follower->place.path, kName, {.deadline = loop->now() + kAnswer, .cancel = &tool->over_});
   if (!channel) {
-    follower->why = channel.error().message();
+    const bool left_over = follower->place.process > 1 && channel.error().is_errno(ECONNREFUSED);
+    follower->why = left_over ? "" : channel.error().message();
     co_return follower->reached;
   }
   (void)channel->send(Follow{tool->options_.filter});
@@ -206,7 +211,7 @@ async::Task<void> TraceTool::follow(TraceTool* tool, async::Loop* loop, Follower
     const SteadyTime begun = loop->now();
     const bool again = co_await converse(tool, loop, follower);
     if (tool->over_.raised()) co_return;
-    tool->note(*follower, follower->why);
+    if (!follower->why.empty()) tool->note(*follower, follower->why);
     if (!again) co_return;
     pause = loop->now() - begun > seconds(1) ? kSoonAgain : std::min(2 * pause, kLaterAgain);
     if (!co_await loop->sleep(pause, {.cancel = &tool->over_})) co_return;
@@ -216,7 +221,8 @@ async::Task<void> TraceTool::follow(TraceTool* tool, async::Loop* loop, Follower
 int TraceTool::run() {
   const config::Config config = load_instance(kProgram, options_.directory);
   std::vector<Follower> followers;
-  for (Place& place : places(config, options_.way, config::processors())) {
+  const auto exists = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+  for (Place& place : places(config, options_.way, exists)) {
     if (!options_.services.empty() && std::ranges::find(options_.services, place.service) == options_.services.end())
       continue;
     followers.push_back({.place = std::move(place), .why = {}});

@@ -4,6 +4,7 @@
 /// Use:     return service::run_tool<TraceTool>(argc, argv);
 /// Errors:  EX_UNAVAILABLE: no program could be asked, or one refused; EX_CONFIG.
 #include <expected>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,10 +36,13 @@ class TraceTool {
   /// A service with sessions that can be followed, and where it is asked.
   struct Place {
     std::string service, path;
+    unsigned process = 1;
     bool operator==(const Place&) const = default;
   };
-  /// processors: of this machine.
-  static std::vector<Place> places(const config::Config& config, Way way, unsigned processors);
+  using Exists = std::function<bool(const std::string& path)>;
+  /// The first process of each service, and those whose sockets are there: how many master started is its own count.
+  /// One may be left from a time with more of them.
+  static std::vector<Place> places(const config::Config& config, Way way, const Exists& exists);
   /// One line for people, or an object of JSON.
   static std::string shown(const ipc::trace::Line& line, const std::string& service, bool json);
   static std::string shown(const ipc::trace::Dropped& gap, const std::string& service, bool json);

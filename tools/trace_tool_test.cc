@@ -50,24 +50,26 @@ BOOST_AUTO_TEST_CASE(a_line_is_one_line) {
   BOOST_TEST(TraceTool::shown(ipc::trace::Dropped{7}, "smtp", true).contains("\"lines\":7"));
 }
 
-BOOST_AUTO_TEST_CASE(services_are_asked_where_they_listen) {
+BOOST_AUTO_TEST_CASE(services_are_asked_at_the_sockets_that_are_there) {
   config::Surroundings surroundings;
   surroundings.hostname = "mx.example.org";
   const auto config = config::Config::parse({.directory = "/",
                                              .main_cf = "queue_directory = /q\n",
                                              .master_cf = "smtp inet n - n - - smtpd\n"
-                                                          "10025 inet n - n - - smtpd -o smtpd_process_count=0\n"
+                                                          "10025 inet n - n - - smtpd -o smtpd_process_count=4\n"
                                                           "smtp unix - - n - - smtp -o smtp_process_count=2\n"
                                                           "lmtp unix n - n - - lmtp\n"
                                                           "local unix - n n - - local\n",
                                              .overrides = {}},
                                             surroundings);
   const std::vector<TraceTool::Place> in = {
-      {"smtp", "/q/private/trace.smtp"}, {"10025", "/q/private/trace.10025"}, {"10025", "/q/private/trace.10025#2"}};
-  BOOST_CHECK(TraceTool::places(config, Way::in, 2) == in);
+      {"smtp", "/q/private/trace.smtp"}, {"10025", "/q/private/trace.10025"}, {"10025", "/q/private/trace.10025#2", 2}};
+  const std::set<std::string> there = {"/q/private/trace.10025", "/q/private/trace.10025#2", "/q/private/smtp#2"};
+  const auto exists = [&](const std::string& path) { return there.contains(path); };
+  BOOST_CHECK(TraceTool::places(config, Way::in, exists) == in);
   const std::vector<TraceTool::Place> out = {
-      {"smtp", "/q/private/smtp"}, {"smtp", "/q/private/smtp#2"}, {"lmtp", "/q/public/lmtp"}};
-  BOOST_CHECK(TraceTool::places(config, Way::out, 2) == out);
+      {"smtp", "/q/private/smtp"}, {"smtp", "/q/private/smtp#2", 2}, {"lmtp", "/q/public/lmtp"}};
+  BOOST_CHECK(TraceTool::places(config, Way::out, exists) == out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/ipc/topology.h"
 #include "lib/resolve/from_settings.h"
@@ -33,9 +34,7 @@ std::unique_ptr<mta_sts::Finder> open_sts(service::Context& context, net::Resolv
   options.ipv4 = hosts.ipv4;
   options.ipv6 = hosts.ipv6;
   options.lookup = hosts.lookup;
-  options.tell = [](bool warning, const std::string& text) {
-    warning ? log::warning("{}", text) : log::info("{}", text);
-  };
+  options.tell = log::as_said;
   auto store = mta_sts::open_store(s.data_directory + "/mta_sts");
   if (!store) {
     log::warning("{}: MTA-STS policies are kept in memory only, until this process ends", store.error().message());

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/intake/derived.h"
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
@@ -52,8 +53,7 @@ struct Server {
       : loop(context.loop()),
         pool(loop, kThreads),
         own(loop, pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver),
-            intake::for_own_mail(context.settings()),
-            {[](const std::string& line) { log::info("{}", line); }, log::as_warning}),
+            intake::for_own_mail(context.settings()), {log::as_info, log::as_warning}),
         as_probe{.inspected = false, .detect_smtputf8 = intake::detects_smtputf8(context.settings(), "verify")},
         sender(resolve::probe_sender(context.settings())),
         verifier(rules_of(context.settings()), pending_of(context.settings())),

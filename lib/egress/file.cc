@@ -1,10 +1,9 @@
 #include "lib/egress/file.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 
+#include "lib/base/date.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 
@@ -122,9 +121,10 @@ std::string apply(Source& s, std::string_view word) {
     s.weight = *weight;
   } else if (name == "warmup") {
     const auto day = parse_day(value);
-    if (value != "yes" && !day) return "warmup is neither yes nor a day YYYY-MM-DD: " + quoted(value);
+    if (value != "yes" && (!day || *day < WallTime{}))
+      return "warmup is neither yes nor a day YYYY-MM-DD: " + quoted(value);
     s.warmup = true;
-    s.warmup_from = day.value_or(0);
+    if (day) s.warmup_from = std::chrono::floor<std::chrono::days>(day->time_since_epoch()).count();
   } else {
     return "unknown word " + quoted(name) + "; known are address, address6, helo, proxy, weight and warmup";
   }
@@ -248,24 +248,6 @@ bool valid_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName && std::all_of(name.begin(), name.end(), [](char c) {
     return ascii_alnum(c) || c == '.' || c == '_' || c == '-';
   });
-}
-
-std::optional<std::int64_t> parse_day(std::string_view text) {
-  if (text.size() != 10 || text[4] != '-' || text[7] != '-') return std::nullopt;
-  const auto year = parse_unsigned(text.substr(0, 4)), month = parse_unsigned(text.substr(5, 2)),
-             day = parse_unsigned(text.substr(8, 2));
-  if (!year || !month || !day || *year < 1970) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(*year)),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  return std::chrono::sys_days(date).time_since_epoch().count();
-}
-
-std::string day_text(std::int64_t day) {
-  const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(day))};
-  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                     static_cast<unsigned>(date.day()));
 }
 
 }  // namespace pen::egress

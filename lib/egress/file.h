@@ -85,9 +85,4 @@ Parsed parse(std::string_view text);
 /// A name of a source or pool: letters, digits, ".", "_" and "-", not above kMaxName.
 bool valid_name(std::string_view name);
 
-/// The days of "YYYY-MM-DD" since 1970-01-01; nullopt: no such day.
-std::optional<std::int64_t> parse_day(std::string_view text);
-/// "YYYY-MM-DD".
-std::string day_text(std::int64_t day);
-
 }  // namespace pen::egress

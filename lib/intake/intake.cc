@@ -279,54 +279,60 @@ Body& Message::open_body(std::uint64_t expected) {
   return *body_;
 }
 
-Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail::Envelope& envelope) {
-  using resolve::Place;
-  static const Copies kNoCopies;
-  const Copies& copies = how.copies != nullptr ? *how.copies : kNoCopies;
-  if (!envelope.sender.empty() && !how.keep_sender) {
-    auto sender = resolve.canonical(resolve.rewrite(envelope.sender), Place::envelope_sender);
-    if (!sender) return {Outcome::lookup_failed, sender.error().message()};
-    envelope.sender = *std::move(sender);
-  }
-  std::vector<mail::Recipient> out;
-  out.reserve(envelope.recipients.size() + 1);
-  std::set<std::tuple<std::string, std::string, std::string, std::uint8_t>> seen;
-  const bool may_repeat = envelope.recipients.size() > 1 || !copies.empty() || !how.more.empty();
-  // complete: the original as a whole address. "user" and "user@myorigin" are one recipient, and so are "User" and
-  // "user": the mailbox would get the message twice.
-  const auto add = [&](mail::Recipient r, const std::string& complete) {
-    const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
-    const std::string original = r.original.empty() || r.address == complete ? std::string() : complete;
-    if (may_repeat && !seen.emplace(idn::fold(r.address), idn::fold(original), idn::fold(r.orcpt), notify).second)
-      return;
-    // What the next host hears of the original must be a whole address, though headers show what was given.
-    if (r.orcpt.empty() && !original.empty() && !mail::has_domain(r.original) && mail::all_ascii(complete))
-      r.orcpt = "rfc822;" + mail::encode_xtext(complete);
-    out.push_back(std::move(r));
-  };
-  // A pending answer (map::Asker) does not keep the other questions from being asked.
-  bool waits = false;
-  const auto failed = [&](const Error& error) -> Commit {
-    if (!error.is(map::MapError::pending)) return {Outcome::lookup_failed, error.message()};
-    waits = true;
+namespace {
+
+/// The recipients of one envelope, made of those that were given. Used once.
+class Expansion {
+ public:
+  Expansion(const resolve::Resolve& resolve, const Expand& how) : resolve_(resolve), how_(how) {}
+
+  Commit of(mail::Envelope& envelope) {
+    if (!envelope.sender.empty() && !how_.keep_sender) {
+      auto sender = resolve_.canonical(resolve_.rewrite(envelope.sender), resolve::Place::envelope_sender);
+      if (!sender) return {Outcome::lookup_failed, sender.error().message()};
+      envelope.sender = *std::move(sender);
+    }
+    out_.reserve(envelope.recipients.size() + 1);
+    may_repeat_ = envelope.recipients.size() > 1 || !copies_.empty() || !how_.more.empty();
+    for (auto& r : envelope.recipients) {
+      if (auto c = expand(std::move(r), false); c.outcome != Outcome::ok) return c;
+    }
+    auto by_sender = find_copy(copies_.by_sender, resolve_, envelope.sender);
+    if (!by_sender) return {Outcome::lookup_failed, by_sender.error().message()};
+    if (*by_sender) copied_.push_back(**std::move(by_sender));
+    if (!copies_.always.empty()) copied_.push_back(copies_.always);
+    copied_.insert(copied_.end(), how_.more.begin(), how_.more.end());
+    for (auto& address : copied_) {
+      if (auto c = expand(copy_for(std::move(address)), true); c.outcome != Outcome::ok) return c;
+    }
+    if (waits_) return {Outcome::lookup_failed, "answers have not come yet"};
+    envelope.recipients = std::move(out_);
     return {Outcome::ok, {}};
-  };
-  std::vector<std::string> copied;  // recipients of copies made for recipients
-  const auto expand = [&](mail::Recipient given, bool is_copy) -> Commit {
-    std::string first = resolve.rewrite(given.address);
-    auto canonical = resolve.canonical(first, Place::envelope_recipient);
+  }
+
+ private:
+  /// A pending answer (map::Asker) does not keep the other questions from being asked.
+  Commit failed(const Error& error) {
+    if (!error.is(map::MapError::pending)) return {Outcome::lookup_failed, error.message()};
+    waits_ = true;
+    return {Outcome::ok, {}};
+  }
+
+  Commit expand(mail::Recipient given, bool is_copy) {
+    std::string first = resolve_.rewrite(given.address);
+    auto canonical = resolve_.canonical(first, resolve::Place::envelope_recipient);
     if (!canonical) return failed(canonical.error());
     if (!is_copy) {
-      auto copy = find_copy(copies.by_recipient, resolve, *canonical);
+      auto copy = find_copy(copies_.by_recipient, resolve_, *canonical);
       if (!copy) return failed(copy.error());
-      if (*copy && std::ranges::find(copied, **copy) == copied.end()) copied.push_back(**std::move(copy));
+      if (*copy && std::ranges::find(copied_, **copy) == copied_.end()) copied_.push_back(**std::move(copy));
     }
-    auto expansion = resolve.expand_virtual(*canonical);
+    auto expansion = resolve_.expand_virtual(*canonical);
     if (!expansion) return failed(expansion.error());
     if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
     // The original of an earlier expansion (an alias, a forward file), else what the client said; a copy was asked for
     // by the administrator, who may leave out our domain.
-    const std::string complete = given.original.empty() ? first : resolve.rewrite(given.original);
+    const std::string complete = given.original.empty() ? first : resolve_.rewrite(given.original);
     const std::string original = !given.original.empty() ? given.original : is_copy ? first : given.address;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
@@ -342,25 +348,43 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     }
     for (auto& address : expansion->addresses) {
       mail::Recipient r{.address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
-      if (r.address != original && how.original_recipient) r.original = original;
+      if (r.address != original && how_.original_recipient) r.original = original;
       add(std::move(r), complete);
     }
     return {Outcome::ok, {}};
-  };
-  for (auto& r : envelope.recipients) {
-    if (auto c = expand(std::move(r), false); c.outcome != Outcome::ok) return c;
   }
-  auto by_sender = find_copy(copies.by_sender, resolve, envelope.sender);
-  if (!by_sender) return {Outcome::lookup_failed, by_sender.error().message()};
-  if (*by_sender) copied.push_back(**std::move(by_sender));
-  if (!copies.always.empty()) copied.push_back(copies.always);
-  copied.insert(copied.end(), how.more.begin(), how.more.end());
-  for (auto& address : copied) {
-    if (auto c = expand(copy_for(std::move(address)), true); c.outcome != Outcome::ok) return c;
+
+  /// complete: the original as a whole address. "user" and "user@myorigin" are one recipient, and so are "User" and
+  /// "user": the mailbox would get the message twice.
+  void add(mail::Recipient r, const std::string& complete) {
+    const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
+    const std::string original = r.original.empty() || r.address == complete ? std::string() : complete;
+    if (may_repeat_ && !seen_.emplace(idn::fold(r.address), idn::fold(original), idn::fold(r.orcpt), notify).second)
+      return;
+    // What the next host hears of the original must be a whole address, though headers show what was given.
+    if (r.orcpt.empty() && !original.empty() && !mail::has_domain(r.original) && mail::all_ascii(complete))
+      r.orcpt = "rfc822;" + mail::encode_xtext(complete);
+    out_.push_back(std::move(r));
   }
-  if (waits) return {Outcome::lookup_failed, "answers have not come yet"};
-  envelope.recipients = std::move(out);
-  return {Outcome::ok, {}};
+
+  static const Copies& no_copies() {
+    static const Copies none;
+    return none;
+  }
+
+  const resolve::Resolve& resolve_;
+  const Expand& how_;
+  const Copies& copies_ = how_.copies != nullptr ? *how_.copies : no_copies();
+  std::vector<mail::Recipient> out_;
+  std::set<std::tuple<std::string, std::string, std::string, std::uint8_t>> seen_;
+  std::vector<std::string> copied_;  // recipients of copies made for recipients
+  bool may_repeat_ = false, waits_ = false;
+};
+
+}  // namespace
+
+Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail::Envelope& envelope) {
+  return Expansion(resolve, how).of(envelope);
 }
 
 bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {

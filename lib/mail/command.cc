@@ -1,12 +1,10 @@
 #include "lib/mail/command.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/mail/charset.h"
 
@@ -235,55 +233,6 @@ std::optional<std::int8_t> parse_priority(std::string_view text) {
   if (text.size() != 1 || !ascii_digit(text[0]) || (negative && text[0] == '0')) return std::nullopt;
   const int digit = text[0] - '0';
   return static_cast<std::int8_t>(negative ? -digit : digit);
-}
-
-std::optional<WallTime> parse_date_time(std::string_view text) {
-  // "2026-12-01T08:00:00", then a fraction, then "Z" or "+01:00".
-  const auto number = [&](std::size_t at, std::size_t size) {
-    int value = 0;
-    for (std::size_t i = at; i < at + size; ++i)
-      value = ascii_digit(text[i]) && value >= 0 ? value * 10 + text[i] - '0' : -1;
-    return value;
-  };
-  if (text.size() < 20 || text[4] != '-' || text[7] != '-' || ascii_lower(text[10]) != 't' || text[13] != ':' ||
-      text[16] != ':')
-    return std::nullopt;
-  const int year = number(0, 4), month = number(5, 2), day = number(8, 2);
-  const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
-  if (year < 0 || month < 0 || day < 0) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  // 60: a leap second.
-  if (!date.ok() || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60)
-    return std::nullopt;
-  std::size_t at = 19;
-  if (text[at] == '.') {
-    const std::size_t begin = ++at;
-    while (at < text.size() && ascii_digit(text[at])) ++at;
-    if (at == begin) return std::nullopt;
-  }
-  const std::string_view zone = text.substr(at);
-  std::chrono::minutes offset{0};
-  if (!iequals(zone, "Z")) {
-    if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':') return std::nullopt;
-    const int hours = number(at + 1, 2), minutes = number(at + 4, 2);
-    if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return std::nullopt;
-    offset = std::chrono::hours(hours) + std::chrono::minutes(minutes);
-    if (zone[0] == '-') offset = -offset;
-  }
-  const auto since = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
-                     std::chrono::minutes(minute) + seconds(second) - offset;
-  if (since < seconds(0)) return std::nullopt;
-  return WallTime(std::chrono::duration_cast<WallTime::duration>(since));
-}
-
-std::string date_time(WallTime when) {
-  const auto days = std::chrono::floor<std::chrono::days>(when);
-  const std::chrono::year_month_day date(days);
-  const std::chrono::hh_mm_ss time(std::chrono::floor<seconds>(when - days));
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
-                     time.minutes().count(), time.seconds().count());
 }
 
 std::string_view verb_name(Verb verb) { return kNames[static_cast<std::size_t>(verb)]; }

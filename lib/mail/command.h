@@ -109,10 +109,6 @@ Result<std::string> take_path(std::string_view& text, bool strict, OddDomains od
 
 /// priority-value of RFC 6710: -9 to 9, without zeros in front. nullopt: malformed.
 std::optional<std::int8_t> parse_priority(std::string_view text);
-/// date-time of RFC 3339 section 5.6. nullopt: malformed, or before 1970.
-std::optional<WallTime> parse_date_time(std::string_view text);
-/// The same form, in UTC: "2026-12-01T08:00:00Z".
-std::string date_time(WallTime when);
 
 /// xtext of RFC 3461 section 4: nullopt when malformed. "=" that stands for itself is read, as are digits in lower
 /// case: other systems write both, and a refusal would return their mail for what matters in notices alone.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <tuple>
 
 #include "lib/base/codec.h"
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 
 namespace pen::queue_log {
@@ -39,15 +39,6 @@ const char* type_name(RecordType type) {
       return "INDEX";
   }
   return "?";
-}
-
-std::string time_text(WallTime t) {
-  const std::time_t seconds = unix_seconds(t);
-  std::tm tm{};
-  ::gmtime_r(&seconds, &tm);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-  return text;
 }
 
 std::string ordinals_text(const OrdinalSet& set) {
@@ -288,8 +279,8 @@ Said envelope_says(std::string_view body, bool whole, const Dump::Options& optio
   if (e->replaces.use != 0) said.text += " replaces " + at(e->replaces);
   if (!options.verbose) return said;
   said.more =
-      fmt::format("    appended {} arrived {} size {} recipients {} left {} sender <{}>", time_text(e->appended),
-                  time_text(e->arrived), e->size, e->recipients, ordinals_text(e->remaining), printable(e->sender));
+      fmt::format("    appended {} arrived {} size {} recipients {} left {} sender <{}>", utc_text(e->appended),
+                  utc_text(e->arrived), e->size, e->recipients, ordinals_text(e->remaining), printable(e->sender));
   if (!whole) return said;
   if (e->interval != 0) said.more += fmt::format(" due after {} s", e->interval);
   for (const auto& domain : e->domains) said.more += " domain " + printable(domain);

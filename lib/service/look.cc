@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/base/log.h"
+#include "lib/base/log_handlers.h"
 #include "lib/confine/programs.h"
 #include "lib/map/database_table.h"
 #include "lib/map/debug_map.h"
@@ -41,8 +42,8 @@ void open_own_tables_alone(const std::string& program) {
 void let_tables_ask(const Context& context) {
   map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
   map::approve_proxied([&context](const std::string& table) { return approves(context.config(), table); });
-  map::on_table_note([](const std::string& note) { log::warning("{}", note); });
-  map::on_debug_look_up([](const std::string& line) { log::info("{}", line); });
+  map::on_table_note(log::as_warning);
+  map::on_debug_look_up(log::as_info);
 }
 
 int look(const Options& options, const Arguments& arguments) {

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,11 +105,13 @@ bool disabled(const config::Service& entry, const std::vector<std::string>& list
   return false;
 }
 
-/// Where pentrace asks. A path that no socket can have is no reason not to start: the service cannot be traced then.
+std::string_view name_in_directory(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// Where pentrace asks. A name that no socket can have is no reason not to start: the service cannot be traced then.
 void add_trace_socket(const config::Settings& settings, Planned& out) {
   std::string path =
       settings.queue_directory + "/" + ipc::trace::smtpd_socket(out.arguments.service, out.arguments.process);
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) return;
+  if (name_in_directory(path).size() > kLongestSocketName) return;
   out.sockets.push_back(async::SocketAddress::unix(std::move(path)));
   out.at_once = true;  // master waits for one socket only
 }
@@ -198,6 +199,20 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     add(plan, settings, p, config::process_count(config, entry, machine.processors));
   }
   return plan;
+}
+
+bool is_at(const async::SocketAddress& own, std::string_view place) {
+  if (!own.is_unix()) return false;
+  if (own.path == place || own.path.ends_with("/" + std::string(place))) return true;
+  return own.path.starts_with("/proc/self/fd/") && name_in_directory(own.path) == name_in_directory(place);
+}
+
+std::string socket_fault(const Planned& service) {
+  for (const auto& address : service.sockets)
+    if (address.is_unix() && name_in_directory(address.path).size() > kLongestSocketName)
+      return "no socket can have a name of more than " + std::to_string(kLongestSocketName) +
+             " bytes, as that of the service would have: " + address.path;
+  return {};
 }
 
 namespace {

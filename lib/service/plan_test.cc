@@ -1,7 +1,12 @@
 #include "lib/service/plan.h"
-#include "lib/testing/suite.h"
+
+#include <sys/stat.h>
 
 #include <boost/test/unit_test.hpp>
+
+#include "lib/async/socket.h"
+#include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::service {
 BOOST_AUTO_TEST_SUITE(plan)
@@ -100,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_service_may_name_its_own_address) {
   BOOST_TEST(addresses(p.services.at(1)) == std::vector<std::string>{"[::1]:2525"}, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(each_service_of_smtpd_has_a_socket_for_traces_where_its_path_is_short_enough) {
+BOOST_AUTO_TEST_CASE(each_service_of_smtpd_has_a_socket_for_traces_where_its_name_is_short_enough) {
   const Plan p = this->plan("smtp inet n - n - - smtpd\nfilter unix - - n - - smtpd\nsmtp unix - - n - - smtp\n");
   BOOST_REQUIRE(p.services.size() == 3U);
   BOOST_TEST(p.services[0].sockets.back().text() == "/q/private/trace.smtp");
@@ -108,9 +113,38 @@ BOOST_AUTO_TEST_CASE(each_service_of_smtpd_has_a_socket_for_traces_where_its_pat
   BOOST_TEST(p.services[1].sockets.back().text() == "/q/private/trace.filter");
   BOOST_TEST(p.services[1].at_once);
   BOOST_TEST(p.services[2].sockets.size() == 1U);
-  const std::string deep = "/" + std::string(90, 'q');
-  const Plan longer = this->plan("smtp inet n - n - - smtpd\n", "queue_directory = " + deep + "\n");
-  for (const auto& address : longer.services.at(0).sockets) BOOST_TEST(!address.is_unix());
+  const std::string deep = "/" + std::string(150, 'q');
+  const Plan deeper = this->plan("smtp inet n - n - - smtpd\n", "queue_directory = " + deep + "\n");
+  BOOST_TEST(deeper.services.at(0).sockets.back().text() == deep + "/private/trace.smtp");
+  const std::string name(kLongestSocketName - 2, 'n');
+  const Plan longer = this->plan(name + " unix - - n - - smtpd\n");
+  BOOST_TEST(longer.services.at(0).sockets.size() == 1U);
+  BOOST_TEST(socket_fault(longer.services.at(0)).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_is_known_by_its_place_in_a_directory_of_any_depth) {
+  const pen::testing::ScratchDir dir;
+  const std::string here = dir.path().string(), deep = here + "/" + std::string(120, 'd');
+  BOOST_REQUIRE(::mkdir(deep.c_str(), 0700) == 0);
+  for (const std::string& directory : {here, deep}) {
+    const auto fd = async::listen_on(async::SocketAddress::unix(directory + "/stream"));
+    BOOST_REQUIRE(fd.has_value());
+    const auto own = async::local_address(fd->get()).value();
+    BOOST_TEST(is_at(own, directory + "/stream"));
+    BOOST_TEST(is_at(own, "stream"));
+    BOOST_TEST(!is_at(own, directory + "/streams"));
+    BOOST_TEST(!is_at(own, "eam"));
+  }
+  BOOST_TEST(!is_at(async::SocketAddress::inet("127.0.0.1", 25), "stream"));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_that_no_socket_can_have_is_a_fault) {
+  const std::string name(kLongestSocketName - 1, 'n');
+  const Plan p = this->plan(name + " unix - - n - - smtp -o smtp_process_count=2\n");
+  BOOST_REQUIRE(p.services.size() == 2U);
+  BOOST_TEST(socket_fault(p.services[0]).empty());
+  BOOST_TEST(socket_fault(p.services[1]).contains("more than 86 bytes"));
+  BOOST_TEST(socket_fault(p.services[1]).ends_with("/q/private/" + name + "#2"));
 }
 
 BOOST_AUTO_TEST_CASE(several_processes_of_smtpd_share_sockets_and_the_limit) {

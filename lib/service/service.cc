@@ -28,6 +28,7 @@
 #include "lib/service/as_account.h"
 #include "lib/service/link.h"
 #include "lib/service/look.h"
+#include "lib/service/plan.h"
 #include "lib/service/roots_file.h"
 #include "lib/service/table_opener.h"
 #include "lib/service/table_request.h"
@@ -107,7 +108,7 @@ void Context::serve(Session session, std::size_t bound) {
 void Context::serve_at(const std::string& path, Session session) {
   const auto at = std::ranges::find_if(listeners_, [&](const Fd& fd) {
     const auto address = async::local_address(fd.get());
-    return address && address->is_unix() && address->path == path;
+    return address && is_at(*address, path);
   });
   if (at == listeners_.end()) return;
   auto listener = std::make_shared<async::Listener>(loop_, std::move(*at), kMaxPrograms);
@@ -374,79 +375,44 @@ void confine_calls(confine::Confinement& confinement) {
   (void)::send(kStatusFd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT);  // as in ready(), which follows
 }
 
-}  // namespace
+/// What master has left open for this process.
+struct Handed {
+  Fd page, badges, helper;  // of metrics; those that this process lacks are not there
+  std::vector<Fd> listeners, pages;
+};
 
-int run(int argc, char** argv, Options options, Start start) {
-  auto arguments = Arguments::parse({argv + 1, argv + argc});
-  if (!arguments) return refuse(options, EX_USAGE, arguments.error());
-  if (arguments->help) {
-    print_help(options);
-    return EX_OK;
+Result<Handed> take_handed(const Arguments& arguments) {
+  Handed out;
+  out.page = take_page();
+  PEN_TRY_ASSIGN(out.listeners, take_sockets(arguments.sockets + arguments.pages + (arguments.helped ? 1 : 0) +
+                                             (arguments.badged ? 1 : 0)));
+  if (arguments.badged) {
+    out.badges = std::move(out.listeners.back());
+    out.listeners.pop_back();
   }
-  if (arguments->version) {
-    std::printf("%s %s\n", options.name.c_str(), std::string(version()).c_str());
-    return EX_OK;
+  if (arguments.helped) {
+    out.helper = std::move(out.listeners.back());
+    out.listeners.pop_back();
+    ::fcntl(out.helper.get(), F_SETFL, ::fcntl(out.helper.get(), F_GETFL) & ~O_NONBLOCK);
   }
-  if (arguments->look) return look(options, *arguments);
-  if (arguments->service.empty() || !started_by_master()) {
-    return refuse(options, EX_USAGE, "this program is started by master: use \"penstock start\"; see --help");
-  }
-  ::umask(077);
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
-  const Fd page = take_page();
-  auto listeners =
-      take_sockets(arguments->sockets + arguments->pages + (arguments->helped ? 1 : 0) + (arguments->badged ? 1 : 0));
-  if (!listeners) return refuse(options, EX_OSERR, listeners.error().message());
+  std::move(out.listeners.begin() + arguments.sockets, out.listeners.end(), std::back_inserter(out.pages));
+  out.listeners.resize(static_cast<std::size_t>(arguments.sockets));
+  return out;
+}
 
-  Fd badges;
-  if (arguments->badged) {
-    badges = std::move(listeners->back());
-    listeners->pop_back();
-  }
-  Fd helper;
-  if (arguments->helped) {
-    helper = std::move(listeners->back());
-    listeners->pop_back();
-    ::fcntl(helper.get(), F_SETFL, ::fcntl(helper.get(), F_GETFL) & ~O_NONBLOCK);
-  }
-  auto overrides = arguments->settings();
-  overrides.push_back({"process_name", options.name});
+/// With what this process says of itself.
+Result<config::Config> read_configuration(const Arguments& arguments, const std::string& name) {
+  auto overrides = arguments.settings();
+  overrides.push_back({"process_name", name});
   overrides.push_back({"process_id", std::to_string(::getpid())});
-  auto config = config::load(config::config_directory(arguments->config_directory), overrides);
-  if (!config) {
-    tell_failure(config.error());  // to standard error: there is no log yet
-    return EX_CONFIG;
-  }
-  if (auto applied = apply_settings(config->settings()); !applied) {
-    tell_failure(applied.error());
-    return EX_CONFIG;
-  }
-  open_own_tables_alone(options.name);
-  confine::Surroundings surroundings = confine::real_surroundings();
-  surroundings.screens = arguments->screens;
-  surroundings.machine = machine_for(config->settings(), options.name);
-  confine::Confinement confinement(confine::make_plan(confine::row_of(options.name), *config, surroundings));
-  const auto settled = settle_in(*config, options, *arguments, confinement, helper.get());
-  if (!settled) {
-    tell_failure(settled.error());
-    return EX_CONFIG;
-  }
+  PEN_TRY_ASSIGN(auto config, config::load(config::config_directory(arguments.config_directory), overrides));
+  PEN_TRY(apply_settings(config.settings()));
+  return config;
+}
 
-  // Not before: what settle_in() leaves behind with other rights is to know none of them.
-  if (auto ok = put_on(std::move(badges), options.name); !ok) {
-    tell_failure(ok.error());
-    return EX_TEMPFAIL;
-  }
-  if (page) {
-    if (auto ok = metrics::adopt_page(page); !ok) log::warning("{}", ok.error().message());
-  }
-  std::vector<Fd> pages;
-  std::move(listeners->begin() + arguments->sockets, listeners->end(), std::back_inserter(pages));
-  listeners->resize(static_cast<std::size_t>(arguments->sockets));
-
-  async::Loop loop;
-  Context context(loop, *std::move(config), *std::move(arguments), *settled, *std::move(listeners), std::move(pages));
+/// From the start of the program proper to its end.
+[[noreturn]] void serve(async::Loop& loop, Context& context, const Options& options, const Start& start,
+                        confine::Confinement& confinement, const Fd& helper) {
   let_tables_ask(context);
   Hooks hooks;
   Skeleton skeleton{context, hooks, {}, async::Event(loop)};
@@ -471,6 +437,52 @@ int run(int argc, char** argv, Options options, Start start) {
   tell_life(events::Type::started);
   loop.run();
   Skeleton::leave(EX_OK);
+}
+
+}  // namespace
+
+int run(int argc, char** argv, Options options, Start start) {
+  auto arguments = Arguments::parse({argv + 1, argv + argc});
+  if (!arguments) return refuse(options, EX_USAGE, arguments.error());
+  if (arguments->help) {
+    print_help(options);
+    return EX_OK;
+  }
+  if (arguments->version) {
+    std::printf("%s %s\n", options.name.c_str(), std::string(version()).c_str());
+    return EX_OK;
+  }
+  if (arguments->look) return look(options, *arguments);
+  if (arguments->service.empty() || !started_by_master()) {
+    return refuse(options, EX_USAGE, "this program is started by master: use \"penstock start\"; see --help");
+  }
+  ::umask(077);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  auto handed = take_handed(*arguments);
+  if (!handed) return refuse(options, EX_OSERR, handed.error().message());
+  const auto failed = [](const Error& why, int status) {
+    tell_failure(why);  // while there is no log, to standard error
+    return status;
+  };
+  auto config = read_configuration(*arguments, options.name);
+  if (!config) return failed(config.error(), EX_CONFIG);
+  open_own_tables_alone(options.name);
+  confine::Surroundings surroundings = confine::real_surroundings();
+  surroundings.screens = arguments->screens;
+  surroundings.machine = machine_for(config->settings(), options.name);
+  confine::Confinement confinement(confine::make_plan(confine::row_of(options.name), *config, surroundings));
+  const auto settled = settle_in(*config, options, *arguments, confinement, handed->helper.get());
+  if (!settled) return failed(settled.error(), EX_CONFIG);
+  // Not before: what settle_in() leaves behind with other rights is to know none of them.
+  if (auto ok = put_on(std::move(handed->badges), options.name); !ok) return failed(ok.error(), EX_TEMPFAIL);
+  if (handed->page) {
+    if (auto ok = metrics::adopt_page(handed->page); !ok) log::warning("{}", ok.error().message());
+  }
+  async::Loop loop;
+  Context context(loop, *std::move(config), *std::move(arguments), *settled, std::move(handed->listeners),
+                  std::move(handed->pages));
+  serve(loop, context, options, start, confinement, handed->helper);
 }
 
 }  // namespace pen::service

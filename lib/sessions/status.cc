@@ -1,20 +1,14 @@
 #include "lib/sessions/status.h"
 
-#include "lib/ipc/channel.h"
+#include "lib/ipc/ask_once.h"
 
 namespace pen::sessions {
 
 using namespace ipc::sessions;
 
 async::Task<Result<Status>> ask_status(async::Loop& loop, std::string path, async::Until until) {
-  auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(loop, std::move(path), kName, until);
-  if (!channel) co_return fail(std::move(channel).error());
-  (void)channel->send(AskStatus{1});
-  for (;;) {
-    auto received = co_await channel->receive(until);
-    if (!received) co_return fail(std::move(received).error());
-    if (auto* status = std::get_if<Status>(&received->message)) co_return std::move(*status);
-  }
+  co_return co_await (
+      ipc::ask_once<FromAnvil, ToAnvil, Status>(loop, std::move(path), kName, AskStatus{1}, {.until = until}));
 }
 
 }  // namespace pen::sessions

@@ -5,30 +5,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 
 namespace pen::signing {
-namespace {
-
-/// Takes a number of just these digits.
-std::optional<int> number(std::string_view& text, std::size_t digits) {
-  if (text.size() < digits) return std::nullopt;
-  int value = 0;
-  for (std::size_t i = 0; i < digits; ++i) {
-    if (text[i] < '0' || text[i] > '9') return std::nullopt;
-    value = value * 10 + (text[i] - '0');
-  }
-  text.remove_prefix(digits);
-  return value;
-}
-bool take(std::string_view& text, char c) {
-  if (!text.starts_with(c)) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-}  // namespace
-
 std::string_view error_module(KeyDateError) { return "dkim_key_dates"; }
 std::string_view describe(KeyDateError e) {
   switch (e) {
@@ -36,38 +16,6 @@ std::string_view describe(KeyDateError e) {
       return "is no line NAME FROM UNTIL, with dates as 2026-12-01 or 2026-12-01T06:00Z, or -";
   }
   return "unknown";
-}
-
-std::optional<WallTime> parse_date(std::string_view text) {
-  const auto year = number(text, 4);
-  const bool first = take(text, '-');
-  const auto month = number(text, 2);
-  const bool second = take(text, '-');
-  const auto day = number(text, 2);
-  if (!year || !first || !month || !second || !day) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  const WallTime at{std::chrono::sys_days(date)};
-  if (text.empty()) return at;
-  if (!take(text, 'T')) return std::nullopt;
-  const auto hour = number(text, 2);
-  const bool third = take(text, ':');
-  const auto minute = number(text, 2);
-  std::optional<int> second_of = 0;
-  if (take(text, ':')) second_of = number(text, 2);
-  if (!hour || *hour > 23 || !third || !minute || *minute > 59 || !second_of || *second_of > 59 || text != "Z")
-    return std::nullopt;
-  return at + std::chrono::hours(*hour) + std::chrono::minutes(*minute) + seconds(*second_of);
-}
-
-std::string date_text(WallTime at) {
-  const auto days = std::chrono::floor<std::chrono::days>(at);
-  const std::chrono::year_month_day date{days};
-  const std::chrono::hh_mm_ss time{std::chrono::floor<seconds>(at) - days};
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
-                     time.minutes().count(), time.seconds().count());
 }
 
 Result<KeyDateTable> KeyDateTable::parse(std::string_view text, const std::string& file) {

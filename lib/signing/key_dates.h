@@ -4,8 +4,7 @@
 /// Use:     auto table = KeyDateTable::parse(text, file);
 ///          auto chosen = keys_due(names, *table, record, now);    // record: what DNS says of a name's key
 /// Lines:   NAME FROM UNTIL, # begins a comment; dates as 2026-12-01, 2026-12-01T06:00Z or 2026-12-01T06:00:00Z, of
-///          UTC,
-///          - for none.
+///          UTC (lib/base/date.h), - for none.
 /// Rules:   a key with a first date signs from then on, once DNS has its record. Until a key that is due signs, the
 ///          last one whose time is over goes on, and where no other key ever signed, the one that is due or will be
 ///          first: no mail waits for a change of keys.
@@ -27,11 +26,6 @@ namespace pen::signing {
 enum class KeyDateError { line = 1 };
 std::string_view error_module(KeyDateError);
 std::string_view describe(KeyDateError);
-
-/// nullopt: no such date.
-std::optional<WallTime> parse_date(std::string_view text);
-/// As 2026-12-01T06:00:00Z.
-std::string date_text(WallTime at);
 
 struct KeyDates {
   std::string name;

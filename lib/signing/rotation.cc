@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/signing/signing.h"
 
@@ -82,7 +83,7 @@ async::Task<void> watch_records(async::Loop* loop, std::shared_ptr<const Signing
         if (rotation->now() < last + std::chrono::hours(24)) return;
         last = rotation->now();
         say(true, fmt::format("dkim: key {} should sign since {}, but {}: the key before it goes on, if there is one",
-                              one.name, date_text(*one.from), what));
+                              one.name, utc_text(*one.from), what));
       };
       const auto key = signing->named_key(one.name);
       if (!key) {
@@ -100,7 +101,7 @@ async::Task<void> watch_records(async::Loop* loop, std::shared_ptr<const Signing
       rotation->note(one.name, there ? RecordSeen::there : RecordSeen::missing);
       if (there)
         say(false, fmt::format("dkim: DNS has the record of key {}, which signs {} {}", one.name,
-                               *one.from > rotation->now() ? "from" : "since", date_text(*one.from)));
+                               *one.from > rotation->now() ? "from" : "since", utc_text(*one.from)));
       else
         warn((answer.state == dkim::KeyAnswer::State::found ? "DNS has another key at " : "DNS has no record ") + name);
     }

@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/date.h"
 #include "lib/config/config.h"
 #include "lib/sasl/base64.h"
 #include "lib/signing/signing.h"
@@ -57,7 +58,7 @@ struct Fixture {
   /// The change is in two hours.
   void dates(const std::string& text) { dir.write("dates", text); }
   void plan() {
-    const std::string at = date_text(start + hours(2));
+    const std::string at = utc_text(start + hours(2));
     dates("old - " + at + "\nnew " + at + " -\n");
     pass(seconds(2));
   }
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_silent_dns_changes_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_key_that_has_signed_for_long_goes_on_when_dns_is_silent_at_a_start) {
   dns["new._domainkey.example.org"].state = dkim::KeyAnswer::State::unknown;
-  dates("old - " + date_text(start - hours(100)) + "\nnew " + date_text(start - hours(100)) + " -\n");
+  dates("old - " + utc_text(start - hours(100)) + "\nnew " + utc_text(start - hours(100)) + " -\n");
   pass(seconds(90));
   BOOST_TEST(looked > 0);
   BOOST_TEST(signer() == "new");
@@ -170,13 +171,13 @@ BOOST_AUTO_TEST_CASE(a_key_that_has_signed_for_long_goes_on_when_dns_is_silent_a
 
 BOOST_AUTO_TEST_CASE(the_only_key_signs_though_its_record_is_missing) {
   dir.write("senders", "*@example.org new\n");
-  dates("new " + date_text(start - hours(100)) + " -\n");
+  dates("new " + utc_text(start - hours(100)) + " -\n");
   pass(seconds(90));
   BOOST_TEST(looked > 0);
   BOOST_TEST(signer() == "new");
   BOOST_TEST_REQUIRE(!said.empty());
   BOOST_TEST(said[0].contains("DNS has no record"));
-  dates("new " + date_text(start + hours(100)) + " -\n");
+  dates("new " + utc_text(start + hours(100)) + " -\n");
   pass(seconds(90));
   BOOST_TEST(signer() == "new");
 }

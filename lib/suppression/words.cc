@@ -1,10 +1,6 @@
 #include "lib/suppression/words.h"
 
-#include <fmt/format.h>
-
-#include <chrono>
-
-#include "lib/base/time.h"
+#include "lib/base/date.h"
 
 namespace pen::suppression {
 
@@ -30,13 +26,7 @@ std::optional<Reason> reason_named(std::string_view name) {
 
 std::string end_text(std::int64_t expires) {
   if (expires == 0) return "never";
-  const WallTime at{seconds(expires)};
-  const auto days = std::chrono::floor<std::chrono::days>(at);
-  const std::chrono::year_month_day date{days};
-  const std::chrono::hh_mm_ss time{std::chrono::floor<seconds>(at) - days};
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
-                     time.minutes().count(), time.seconds().count());
+  return utc_text(WallTime(seconds(expires)));
 }
 
 std::string_view in_words(Reason reason) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/views/limits.h"
 
@@ -21,15 +21,6 @@ using ipc::queue::Place;
 
 namespace {
 
-std::string clock_time(WallTime time) {
-  const std::time_t at = unix_seconds(time);
-  std::tm tm{};
-  ::localtime_r(&at, &tm);
-  char text[32] = {};
-  (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
-  return text;
-}
-
 std::string long_time(seconds time) {
   const auto n = time.count();
   if (n < 120) return fmt::format("{} s", n);
@@ -40,7 +31,7 @@ std::string long_time(seconds time) {
 
 std::string at_time(WallTime then, WallTime now) {
   const auto left = std::chrono::ceil<seconds>(then - now);
-  return left.count() > 0 ? fmt::format("at {} (in {})", clock_time(then), long_time(left)) : "now";
+  return left.count() > 0 ? fmt::format("at {} (in {})", local_text(then), long_time(left)) : "now";
 }
 
 /// Everything that is known of one recipient.

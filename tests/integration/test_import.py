@@ -441,8 +441,7 @@ class Import(Suite):
             dry, whole = found("--force", "-n"), found("--force")
             self.assertEqual(dry, whole)
             self.assertEqual({line[3] for line in dry[0] if line[0] == "error"},
-                             {"relay_domains", "mynetworks", "smtpd_forbid_bare_newline_exclusions",
-                              "smtpd_sender_restrictions"})
+                             {"relay_domains", "mynetworks", "smtpd_sender_restrictions"})
 
     def test_what_would_lose_mail_is_said_by_the_exit_status(self):
         with Peer() as peer:

@@ -111,6 +111,16 @@ class SeveralProcesses(Suite):
             with Client(mx.port) as client:
                 client.send("a@x.example", ["b@local.test.example"], b"Subject: x\r\n\r\nx\r\n")
 
+    def test_traces_follow_the_processes_that_are_there(self):
+        with self.instance(processes=2) as mx:
+            mx.set_services(several(mx.port, processes=1))
+            mx.reload_whole()
+            mx.set_services(several(mx.port, processes=4))  # of which nobody is told
+            with Trace(mx, "in", "--count", "1") as trace, Client(mx.port) as client:
+                client.quit()
+                self.assertEqual(trace.ends(), 0)
+                self.assertEqual([n.split(": ", 2)[2] for n in trace.notes], ["following"])
+
 
 class SeveralClients(Suite):
     def test_connections_go_to_each_in_turn_and_what_one_had_goes_on_when_it_dies(self):

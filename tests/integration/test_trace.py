@@ -36,6 +36,15 @@ class Incoming(Suite):
             self.assertNotIn("hidden", trace.text())
             self.assertEqual(len({line.split(" ")[3] for line in trace.lines}), 1, "one session")
 
+    def test_a_queue_directory_may_lie_deep(self):
+        deep = os.path.join(self.folder(), "d" * 120)
+        os.mkdir(deep)
+        os.chmod(os.path.dirname(deep), 0o755)
+        with Instance(SETTINGS, directory=deep) as mx, Trace(mx, "in") as trace:
+            with Client(mx.port) as client:
+                client.quit()
+            trace.wait(r" \| disconnect from ")
+
     def test_passwords_are_never_shown(self):
         def then(peer, line):
             if line.startswith("AUTH\t"):

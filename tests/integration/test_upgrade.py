@@ -209,7 +209,7 @@ esac
             with open(mark, "w") as file:
                 file.write("layout 99\n")
             mx.set(daemon_directory=self.next)
-            self.refused(mx, "the queue: messages in .* may have layout 99, and this version reads up to 6")
+            self.refused(mx, "the queue: messages in .* may have layout 99, and this version reads up to 7")
             # Not while there is mail; and then the next start finds that there is none.
             mx.set(daemon_directory=LIBEXEC)
             for gone in (False, True):
@@ -234,21 +234,25 @@ esac
                 file.write(b"exit\n" + real.read())
             self.refused(mx, "does not answer")
 
+    def gives_back(self, folder, etc):
+        """A master that is asked, says yes, and begins with a configuration that it cannot use."""
+        self.spoil(folder, "master", f"""
+case " $* " in
+*" --check-handover "*) echo ok {self.next_version}; exit;;
+esac
+shift 2
+exec {NEXT} -c {etc} "$@"
+exit
+""")
+        with open(os.path.join(folder, "master"), "ab") as file, open(NEXT, "rb") as real:
+            file.write(real.read())
+
     def test_a_new_master_that_gives_back(self):
         """It is asked, says yes, and cannot read what it is given."""
         with Instance() as mx:
             folder = self.another()
             mx.set(daemon_directory=folder)
-            self.spoil(folder, "master", f"""
-case " $* " in
-*" --check-handover "*) echo ok {self.next_version}; exit;;
-esac
-shift 2
-exec {NEXT} -c /nonexistent "$@"
-exit
-""")
-            with open(os.path.join(folder, "master"), "ab") as file, open(NEXT, "rb") as real:
-                file.write(real.read())
+            self.gives_back(folder, "/nonexistent")
             done = self.upgrade(mx, 78)
             self.assertRegex(done.stderr, "the new version gave back: .*/nonexistent")
             self.assertEqual(mx.status()["version"], self.version)
@@ -256,6 +260,23 @@ exit
             mx.set(daemon_directory=self.next)
             self.upgrade(mx)
             self.assertEqual(mx.status()["version"], self.next_version)
+
+    def test_a_master_that_gives_back_leaves_the_service_manager_to_the_former_one(self):
+        with Instance(start=False) as mx, Store(mx) as store:
+            store.start()
+            folder, etc = self.another(), os.path.join(self.folder(), "etc")
+            shutil.copytree(mx.etc, etc)
+            with open(os.path.join(etc, "main.cf"), "a") as main:
+                # A directory: the log cannot be opened.
+                main.write(f"maillog_file = {folder}\nmaillog_file_prefixes = {os.path.dirname(folder)}\n")
+            mx.set(daemon_directory=folder)
+            self.gives_back(folder, etc)
+            ready = store.said("READY")
+            done = self.upgrade(mx, 78)
+            self.assertIn("the new version gave back", done.stderr)
+            eventually(lambda: store.said("READY") > ready, lambda: "the former version is ready\n" + mx.log())
+            store.stop()
+            self.assertTrue(store.said("STOPPING"))
 
     def test_not_running(self):
         with Instance(start=False) as mx:
