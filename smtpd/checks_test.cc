@@ -271,6 +271,8 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "451 4.3.5 Server configuration error"},
       {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{client.example=REJECT}", "s@x.example",
        "user@example.org", "554 5.7.1 <client.example>: Unverified Client host rejected: Access denied"},
+      {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{192.0.2=REJECT}", "s@x.example",
+       "user@example.org", "554 5.7.1 <client.example>: Unverified Client host rejected: Access denied"},
       {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{client.example=OK}", "s@x.example",
        "user@example.org", "451 4.3.5 Server configuration error"},
       {"smtpd_recipient_restrictions = reject_everyhting", "s@x.example", "user@example.org",
