@@ -61,12 +61,6 @@ metrics::Reason reason_of(Check check) {
   }
 }
 
-/// As Postfix does: its lines then name the recipient, if it is the only one.
-bool about_content(const Subject& about) {
-  const std::string_view where = about.where;
-  return where == "DATA" || where == "END-OF-MESSAGE";
-}
-
 constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
 
 }  // namespace
@@ -82,9 +76,8 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
   std::string line = fmt::format("{}: {}: {} from {}: {};", subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id,
                                  verb, subject_.where, subject_.client->peer.shown(), reply);
   if (subject_.sender) line += fmt::format(" from=<{}>", mail::logged(*subject_.sender));
-  std::string_view recipient = subject_.recipient ? std::string_view(*subject_.recipient) : std::string_view();
-  if (!subject_.recipient && about_content(subject_)) recipient = subject_.only_recipient;
-  if (subject_.recipient || !recipient.empty()) line += fmt::format(" to=<{}>", mail::logged(recipient));
+  const std::string_view recipient = subject_.recipient ? std::string_view(*subject_.recipient) : std::string_view();
+  if (subject_.recipient) line += fmt::format(" to=<{}>", mail::logged(recipient));
   line += fmt::format(" proto={}", subject_.client->protocol());
   if (!subject_.client->helo.empty()) line += fmt::format(" helo=<{}>", subject_.client->helo);
   if (subject_.client->login) line += fmt::format(" sasl_username=<{}>", subject_.client->login->username);
@@ -294,8 +287,14 @@ async::Task<Verdict> Checks::recipient() {
   co_return finish(answer);
 }
 
+void Checks::about_only_recipient() {
+  if (!subject_.recipient && !subject_.only_recipient.empty())
+    subject_.recipient = std::string(subject_.only_recipient);
+}
+
 async::Task<Verdict> Checks::data() {
   subject_.where = "DATA";
+  about_only_recipient();
   if (policy_.data.empty()) co_return Verdict{};
   co_return finish(co_await run(policy_.data, Name{"DATA", "Data command"}));
 }
@@ -310,6 +309,7 @@ async::Task<Verdict> Checks::etrn() {
 async::Task<Verdict> Checks::end_of_data() {
   subject_.where = "END-OF-MESSAGE";
   after_content_ = true;
+  about_only_recipient();
   if (policy_.end_of_data.empty()) co_return Verdict{};
   co_return finish(co_await run(policy_.end_of_data, Name{"END-OF-MESSAGE", "End-of-data"}));
 }

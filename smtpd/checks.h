@@ -237,6 +237,8 @@ class Checks {
   /// Refuses a recipient of the suppression list.
   [[gnu::noinline]] async::Task<Answer> suppressed();
 
+  /// As Postfix does: lists about content know the recipient, if it is the only one.
+  void about_only_recipient();
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
 

@@ -462,6 +462,24 @@ BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   BOOST_TEST(end.queue.stored.empty());
 }
 
+BOOST_AUTO_TEST_CASE(lists_about_content_know_the_recipient_if_it_is_the_only_one) {
+  for (const std::string stage : {"data", "end_of_data"}) {
+    Open rig("smtpd_" + stage +
+             "_restrictions = check_recipient_access inline:{ {user@example.org = 550 5.7.2 no} }\n");
+    const auto last = [&](const std::string& recipients) {
+      std::string said = rig.say("RSET\r\nMAIL FROM:<s@x.example>\r\n" + recipients + "DATA\r\n");
+      if (stage == "end_of_data") said = rig.say("x\r\n.\r\n");
+      return said.ends_with("550 5.7.2 <user@example.org>: Recipient address rejected: no\r\n");
+    };
+    const std::string user = "RCPT TO:<user@example.org>\r\n", root = "RCPT TO:<root@example.org>\r\n";
+    BOOST_TEST(last(user), stage);
+    BOOST_TEST(last("RCPT TO:<nobody@example.org>\r\n" + user), stage);  // of those that were accepted
+    BOOST_TEST(!last(root), stage);
+    if (stage == "data") rig.say("x\r\n.\r\n");
+    BOOST_TEST(!last(root + user), stage);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pipelined_recipients_are_looked_up_together_and_answered_in_order) {
   Open rig(
       "smtpd_relay_restrictions = reject_unknown_recipient_domain, permit_mynetworks, "
