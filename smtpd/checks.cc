@@ -216,10 +216,13 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
 async::Task<Checks::Answer> Checks::run_sender_list() {
   if (!policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
+  Answer answer = Answer::dunno;
+  if (policy_.settings.smtpd_reject_unlisted_sender && subject_.sender) {
+    reason_ = metrics::Reason::sender;
+    answer = co_await unlisted(*subject_.sender, sender_label(), true);
+  }
   if_reject_.clear();
-  if (!policy_.settings.smtpd_reject_unlisted_sender || !subject_.sender) co_return Answer::dunno;
-  reason_ = metrics::Reason::sender;
-  co_return co_await unlisted(*subject_.sender, sender_label(), true);
+  co_return answer;
 }
 
 Verdict Checks::finish(Answer answer) {
@@ -263,23 +266,20 @@ async::Task<Verdict> Checks::recipient() {
   ask_ahead_of_recipient();
   Answer answer = Answer::dunno;
   if (s.smtpd_delay_reject) answer = co_await run_lists_before_recipient(subject_.sender.has_value());
+  if_reject_.clear();  // what defers refusals from here on holds for both lists and for the checks behind them
   for (int i = 0; i < 2 && answer != Answer::reject; ++i) {
     const bool relay = (i == 0) == s.smtpd_relay_before_recipient_restrictions;
-    if_reject_.clear();
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
   if (answer != Answer::reject) {
     // It would be an unknown user later on, when its sender is nobody to tell.
     const auto original = policy_.resolve->original_sender(policy_.resolve->rewrite(*subject_.recipient));
-    if (original && !*original) {
-      if_reject_.clear();
+    if (original && !*original)
       answer = refuse(550, "5.1.1", recipient_label(), "User unknown: SRS address " + original->error().message(),
                       mail::ErrorClass::bounce);
-    }
   }
   if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
-    if_reject_.clear();
     reason_ = metrics::Reason::unknown_user;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }

@@ -480,6 +480,34 @@ BOOST_AUTO_TEST_CASE(lists_about_content_know_the_recipient_if_it_is_the_only_on
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_defers_refusals_holds_to_the_end_of_a_stage) {
+  const std::string relay = "\nsmtpd_relay_restrictions = permit_auth_destination, reject_unauth_destination";
+  const std::string relay_defers = "smtpd_relay_restrictions = defer_if_reject, permit_auth_destination, reject";
+  struct Row {
+    std::string settings;
+    const char* to;
+    const char* reply;
+  };
+  for (const Row& row : {
+           Row{"smtpd_recipient_restrictions = defer_if_reject" + relay, "nobody@example.org",
+               "450 4.7.0 <nobody@example.org>: Recipient address rejected: defer_if_reject requested"},
+           Row{"smtpd_recipient_restrictions = defer_if_permit" + relay, "nobody@example.org",  // which is final anyway
+               "550 5.1.1 <nobody@example.org>: Recipient address rejected: User unknown in local recipient table"},
+           Row{relay_defers, "nobody@example.org",
+               "450 4.7.0 <nobody@example.org>: Recipient address rejected: defer_if_reject requested"},
+           Row{relay_defers + "\nsmtpd_recipient_restrictions = reject", "user@example.org",
+               "450 4.7.0 <user@example.org>: Recipient address rejected: defer_if_reject requested"},
+           Row{"smtpd_sender_restrictions = defer_if_reject" + relay, "nobody@example.org",  // a stage before
+               "550 5.1.1 <nobody@example.org>: Recipient address rejected: User unknown in local recipient table"},
+           Row{"smtpd_sender_restrictions = defer_if_reject\nsmtpd_reject_unlisted_sender = yes" + relay,
+               "user@example.org",
+               "450 4.7.0 <nobody@example.org>: Sender address rejected: defer_if_reject requested"},
+       }) {
+    Open rig(row.settings + "\n");
+    BOOST_TEST(rig.rcpt(row.to, "nobody@example.org") == row.reply + std::string("\r\n"), row.settings);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pipelined_recipients_are_looked_up_together_and_answered_in_order) {
   Open rig(
       "smtpd_relay_restrictions = reject_unknown_recipient_domain, permit_mynetworks, "
