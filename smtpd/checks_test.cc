@@ -297,6 +297,19 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(domains_that_mail_only_passes_through_must_be_in_dns) {
+  Open rig(
+      "smtpd_sender_restrictions = reject_unknown_sender_domain\n"
+      "smtpd_recipient_restrictions = reject_unknown_recipient_domain\n");
+  rig.resolver->relay_domains.insert("relayed.example");
+  rig.names.domains = {{"relayed.example", NameState::missing}, {"example.org", NameState::missing}};
+  BOOST_TEST(rig.rcpt("a@relayed.example") ==
+             "450 4.1.2 <a@relayed.example>: Recipient address rejected: Domain not found\r\n");
+  BOOST_TEST(rig.rcpt("user@example.org", "s@relayed.example") ==
+             "450 4.1.8 <s@relayed.example>: Sender address rejected: Domain not found\r\n");
+  BOOST_TEST(rig.rcpt("user@example.org", "root@example.org") == kOk);  // mail ends here
+}
+
 BOOST_AUTO_TEST_CASE(client_names_are_believed_only_when_they_lead_back) {
   Rig rig("smtpd_client_restrictions = reject_unknown_client_hostname\n");
   rig.names.client_name = {NameState::missing, NameState::ok, "", "liar.example"};
