@@ -36,7 +36,7 @@ Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s
   specs.walk.max_field = static_cast<std::size_t>(s.header_size_limit);
   specs.walk.max_line = static_cast<std::size_t>(s.line_length_limit);
   specs.walk.max_boundary = static_cast<std::size_t>(s.mime_boundary_length_limit);
-  specs.walk.max_depth = static_cast<std::size_t>(s.mime_nesting_limit);
+  specs.walk.max_depth = mail::MimeWalker::depth_of(s.mime_nesting_limit);
   specs.open.default_type = s.default_database_type;
   auto rules = std::make_shared<ContentRules>();
   rules->walk = specs.walk;

@@ -61,12 +61,6 @@ metrics::Reason reason_of(Check check) {
   }
 }
 
-/// As Postfix does: its lines then name the recipient, if it is the only one.
-bool about_content(const Subject& about) {
-  const std::string_view where = about.where;
-  return where == "DATA" || where == "END-OF-MESSAGE";
-}
-
 constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
 
 }  // namespace
@@ -82,9 +76,8 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
   std::string line = fmt::format("{}: {}: {} from {}: {};", subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id,
                                  verb, subject_.where, subject_.client->peer.shown(), reply);
   if (subject_.sender) line += fmt::format(" from=<{}>", mail::logged(*subject_.sender));
-  std::string_view recipient = subject_.recipient ? std::string_view(*subject_.recipient) : std::string_view();
-  if (!subject_.recipient && about_content(subject_)) recipient = subject_.only_recipient;
-  if (subject_.recipient || !recipient.empty()) line += fmt::format(" to=<{}>", mail::logged(recipient));
+  const std::string_view recipient = subject_.recipient ? std::string_view(*subject_.recipient) : std::string_view();
+  if (subject_.recipient) line += fmt::format(" to=<{}>", mail::logged(recipient));
   line += fmt::format(" proto={}", subject_.client->protocol());
   if (!subject_.client->helo.empty()) line += fmt::format(" helo=<{}>", subject_.client->helo);
   if (subject_.client->login) line += fmt::format(" sasl_username=<{}>", subject_.client->login->username);
@@ -223,10 +216,13 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
 async::Task<Checks::Answer> Checks::run_sender_list() {
   if (!policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
+  Answer answer = Answer::dunno;
+  if (policy_.settings.smtpd_reject_unlisted_sender && subject_.sender) {
+    reason_ = metrics::Reason::sender;
+    answer = co_await unlisted(*subject_.sender, sender_label(), true);
+  }
   if_reject_.clear();
-  if (!policy_.settings.smtpd_reject_unlisted_sender || !subject_.sender) co_return Answer::dunno;
-  reason_ = metrics::Reason::sender;
-  co_return co_await unlisted(*subject_.sender, sender_label(), true);
+  co_return answer;
 }
 
 Verdict Checks::finish(Answer answer) {
@@ -270,23 +266,20 @@ async::Task<Verdict> Checks::recipient() {
   ask_ahead_of_recipient();
   Answer answer = Answer::dunno;
   if (s.smtpd_delay_reject) answer = co_await run_lists_before_recipient(subject_.sender.has_value());
+  if_reject_.clear();  // what defers refusals from here on holds for both lists and for the checks behind them
   for (int i = 0; i < 2 && answer != Answer::reject; ++i) {
     const bool relay = (i == 0) == s.smtpd_relay_before_recipient_restrictions;
-    if_reject_.clear();
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
   if (answer != Answer::reject) {
     // It would be an unknown user later on, when its sender is nobody to tell.
     const auto original = policy_.resolve->original_sender(policy_.resolve->rewrite(*subject_.recipient));
-    if (original && !*original) {
-      if_reject_.clear();
+    if (original && !*original)
       answer = refuse(550, "5.1.1", recipient_label(), "User unknown: SRS address " + original->error().message(),
                       mail::ErrorClass::bounce);
-    }
   }
   if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
-    if_reject_.clear();
     reason_ = metrics::Reason::unknown_user;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }
@@ -294,8 +287,14 @@ async::Task<Verdict> Checks::recipient() {
   co_return finish(answer);
 }
 
+void Checks::about_only_recipient() {
+  if (!subject_.recipient && !subject_.only_recipient.empty())
+    subject_.recipient = std::string(subject_.only_recipient);
+}
+
 async::Task<Verdict> Checks::data() {
   subject_.where = "DATA";
+  about_only_recipient();
   if (policy_.data.empty()) co_return Verdict{};
   co_return finish(co_await run(policy_.data, Name{"DATA", "Data command"}));
 }
@@ -310,6 +309,7 @@ async::Task<Verdict> Checks::etrn() {
 async::Task<Verdict> Checks::end_of_data() {
   subject_.where = "END-OF-MESSAGE";
   after_content_ = true;
+  about_only_recipient();
   if (policy_.end_of_data.empty()) co_return Verdict{};
   co_return finish(co_await run(policy_.end_of_data, Name{"END-OF-MESSAGE", "End-of-data"}));
 }

@@ -119,6 +119,8 @@ class Checks {
 
   // checks_access.cc
   [[gnu::noinline]] async::Task<map::AddressValue> look_up(map::MapList maps, std::string key);
+  /// By the name and its parents, then by the client's address and its networks.
+  [[gnu::noinline]] async::Task<Answer> client_access(const Restriction& r, std::string host, Name name);
   [[gnu::noinline]] async::Task<Answer> name_access(const Restriction& r, std::string host, Name name);
   [[gnu::noinline]] async::Task<Answer> address_access(const Restriction& r, std::string address, Name name);
   /// Acts on what r's tables returned for `name`.
@@ -235,6 +237,8 @@ class Checks {
   /// Refuses a recipient of the suppression list.
   [[gnu::noinline]] async::Task<Answer> suppressed();
 
+  /// As Postfix does: lists about content know the recipient, if it is the only one.
+  void about_only_recipient();
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
 

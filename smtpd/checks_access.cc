@@ -24,19 +24,22 @@ async::Task<map::AddressValue> Checks::look_up(map::MapList maps, std::string ke
 }
 
 async::Task<Checks::Answer> Checks::check_client_access(const Restriction& r, const Name&) {
-  const Peer& peer = subject_.client->peer;
-  const auto found = co_await tools_.tables.ask(
-      [maps = r.maps, host = peer.name, address = peer.address, parents = policy_.parent_domains] {
-        auto hit = map::find_access_name(maps, host, parents);
-        if (hit && !*hit) hit = map::find_access_network(maps, address);
-        return hit;
-      });
-  co_return co_await act_on(found, r, client_name());
+  co_return co_await client_access(r, subject_.client->peer.name, client_name());
 }
 
 async::Task<Checks::Answer> Checks::check_reverse_client_hostname_access(const Restriction& r, const Name&) {
   const std::string& host = subject_.client->peer.reverse_name;
-  co_return never_permit(co_await name_access(r, host, Name{host, "Unverified Client host"}), r, host);
+  co_return never_permit(co_await client_access(r, host, Name{host, "Unverified Client host"}), r, host);
+}
+
+async::Task<Checks::Answer> Checks::client_access(const Restriction& r, std::string host, Name name) {
+  const auto found = co_await tools_.tables.ask(
+      [maps = r.maps, host, address = subject_.client->peer.address, parents = policy_.parent_domains] {
+        auto hit = map::find_access_name(maps, host, parents);
+        if (hit && !*hit) hit = map::find_access_network(maps, address);
+        return hit;
+      });
+  co_return co_await act_on(found, r, std::move(name));
 }
 
 async::Task<Checks::Answer> Checks::check_helo_access(const Restriction& r, const Name&) {

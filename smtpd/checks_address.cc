@@ -190,7 +190,8 @@ async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name 
   std::string domain(mail::domain_part(address));
   if (given.empty() || domain.empty() || domain.front() == '[') co_return Answer::dunno;
   const auto cls = co_await class_of(domain);
-  if (cls && *cls != resolve::AddressClass::other) co_return Answer::dunno;  // ours: DNS has no say
+  using resolve::AddressClass;  // where mail ends here, DNS has no say; where it only passes, it has
+  if (cls && *cls != AddressClass::relay && *cls != AddressClass::other) co_return Answer::dunno;
   const NameState state = co_await tools_.names.mail_domain(std::move(domain), {});
   const auto& s = policy_.settings;
   switch (state) {

@@ -271,6 +271,8 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "451 4.3.5 Server configuration error"},
       {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{client.example=REJECT}", "s@x.example",
        "user@example.org", "554 5.7.1 <client.example>: Unverified Client host rejected: Access denied"},
+      {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{192.0.2=REJECT}", "s@x.example",
+       "user@example.org", "554 5.7.1 <client.example>: Unverified Client host rejected: Access denied"},
       {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{client.example=OK}", "s@x.example",
        "user@example.org", "451 4.3.5 Server configuration error"},
       {"smtpd_recipient_restrictions = reject_everyhting", "s@x.example", "user@example.org",
@@ -293,6 +295,19 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
                          {"null.example", NameState::null_mx}};
     BOOST_TEST(rig.rcpt(row.to, row.from) == std::string(row.reply) + "\r\n", row.setting);
   }
+}
+
+BOOST_AUTO_TEST_CASE(domains_that_mail_only_passes_through_must_be_in_dns) {
+  Open rig(
+      "smtpd_sender_restrictions = reject_unknown_sender_domain\n"
+      "smtpd_recipient_restrictions = reject_unknown_recipient_domain\n");
+  rig.resolver->relay_domains.insert("relayed.example");
+  rig.names.domains = {{"relayed.example", NameState::missing}, {"example.org", NameState::missing}};
+  BOOST_TEST(rig.rcpt("a@relayed.example") ==
+             "450 4.1.2 <a@relayed.example>: Recipient address rejected: Domain not found\r\n");
+  BOOST_TEST(rig.rcpt("user@example.org", "s@relayed.example") ==
+             "450 4.1.8 <s@relayed.example>: Sender address rejected: Domain not found\r\n");
+  BOOST_TEST(rig.rcpt("user@example.org", "root@example.org") == kOk);  // mail ends here
 }
 
 BOOST_AUTO_TEST_CASE(client_names_are_believed_only_when_they_lead_back) {
@@ -458,6 +473,52 @@ BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   end.say("MAIL FROM:<s@x.example>\r\nRCPT TO:<user@example.org>\r\nDATA\r\n");
   BOOST_TEST(end.say("x\r\n.\r\n") == "450 4.3.2 <END-OF-MESSAGE>: End-of-data rejected: Try again later\r\n");
   BOOST_TEST(end.queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_CASE(lists_about_content_know_the_recipient_if_it_is_the_only_one) {
+  for (const std::string stage : {"data", "end_of_data"}) {
+    Open rig("smtpd_" + stage +
+             "_restrictions = check_recipient_access inline:{ {user@example.org = 550 5.7.2 no} }\n");
+    const auto last = [&](const std::string& recipients) {
+      std::string said = rig.say("RSET\r\nMAIL FROM:<s@x.example>\r\n" + recipients + "DATA\r\n");
+      if (stage == "end_of_data") said = rig.say("x\r\n.\r\n");
+      return said.ends_with("550 5.7.2 <user@example.org>: Recipient address rejected: no\r\n");
+    };
+    const std::string user = "RCPT TO:<user@example.org>\r\n", root = "RCPT TO:<root@example.org>\r\n";
+    BOOST_TEST(last(user), stage);
+    BOOST_TEST(last("RCPT TO:<nobody@example.org>\r\n" + user), stage);  // of those that were accepted
+    BOOST_TEST(!last(root), stage);
+    if (stage == "data") rig.say("x\r\n.\r\n");
+    BOOST_TEST(!last(root + user), stage);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_defers_refusals_holds_to_the_end_of_a_stage) {
+  const std::string relay = "\nsmtpd_relay_restrictions = permit_auth_destination, reject_unauth_destination";
+  const std::string relay_defers = "smtpd_relay_restrictions = defer_if_reject, permit_auth_destination, reject";
+  struct Row {
+    std::string settings;
+    const char* to;
+    const char* reply;
+  };
+  for (const Row& row : {
+           Row{"smtpd_recipient_restrictions = defer_if_reject" + relay, "nobody@example.org",
+               "450 4.7.0 <nobody@example.org>: Recipient address rejected: defer_if_reject requested"},
+           Row{"smtpd_recipient_restrictions = defer_if_permit" + relay, "nobody@example.org",  // which is final anyway
+               "550 5.1.1 <nobody@example.org>: Recipient address rejected: User unknown in local recipient table"},
+           Row{relay_defers, "nobody@example.org",
+               "450 4.7.0 <nobody@example.org>: Recipient address rejected: defer_if_reject requested"},
+           Row{relay_defers + "\nsmtpd_recipient_restrictions = reject", "user@example.org",
+               "450 4.7.0 <user@example.org>: Recipient address rejected: defer_if_reject requested"},
+           Row{"smtpd_sender_restrictions = defer_if_reject" + relay, "nobody@example.org",  // a stage before
+               "550 5.1.1 <nobody@example.org>: Recipient address rejected: User unknown in local recipient table"},
+           Row{"smtpd_sender_restrictions = defer_if_reject\nsmtpd_reject_unlisted_sender = yes" + relay,
+               "user@example.org",
+               "450 4.7.0 <nobody@example.org>: Sender address rejected: defer_if_reject requested"},
+       }) {
+    Open rig(row.settings + "\n");
+    BOOST_TEST(rig.rcpt(row.to, "nobody@example.org") == row.reply + std::string("\r\n"), row.settings);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(pipelined_recipients_are_looked_up_together_and_answered_in_order) {

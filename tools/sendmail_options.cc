@@ -1,5 +1,6 @@
 #include "tools/sendmail_options.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -10,7 +11,13 @@
 namespace pen::tools {
 namespace {
 
-/// Takes -N's list. Returns what is wrong with it; empty: nothing.
+/// What a notice is to say is not worth the message: as in Postfix, it goes as if the option were not there.
+std::string pass_over(const std::string& fault) {
+  complain("warning: " + fault + " -- ignored");
+  return {};
+}
+
+/// Takes -N's list.
 std::string take_notify(SendmailOptions& v, const std::string& list) {
   std::uint8_t bits = 0;
   for (const auto& word : split_list(list)) {
@@ -19,12 +26,22 @@ std::string take_notify(SendmailOptions& v, const std::string& list) {
                              : iequals(word, "failure") ? mail::notify::kFailure
                              : iequals(word, "delay")   ? mail::notify::kDelay
                                                         : std::uint8_t{0};
-    if (bit == 0) return "-N: not one of never, success, failure, delay: " + readable(word);
+    if (bit == 0) return pass_over("-N: not one of never, success, failure, delay: " + readable(word));
     bits = static_cast<std::uint8_t>(bits | bit);
   }
   if (bits == 0 || ((bits & mail::notify::kNever) != 0 && bits != mail::notify::kNever))
-    return "-N: never, or some of success,failure,delay";
+    return pass_over("-N: never, or some of success,failure,delay");
   v.reading.notify = bits;
+  return {};
+}
+
+/// Takes -V's ID (RFC 3461 section 4.4).
+std::string take_envid(SendmailOptions& v, const std::string& id) {
+  constexpr std::size_t kMost = 100;
+  if (id.size() > kMost) return pass_over("-V: an envelope id of more than 100 characters");
+  if (!std::ranges::all_of(id, [](char c) { return c >= ' ' && c <= '~'; }))
+    return pass_over("-V: an envelope id that is not printable: " + readable(id));
+  v.mail.envid = id;
   return {};
 }
 
@@ -130,7 +147,8 @@ std::vector<service::Option> table(SendmailOptions& v) {
                      mail::BodyType::eight_bit_mime);
   };
   const Take ret = [&v](const Given& given) {
-    return take_word(v.mail.ret, given, "full", mail::Ret::full, "hdrs", mail::Ret::headers);
+    const auto fault = take_word(v.mail.ret, given, "full", mail::Ret::full, "hdrs", mail::Ret::headers);
+    return fault.empty() ? fault : pass_over(fault);
   };
   const Take transcript = [&v](const Given& given) -> std::string {
     if (!given.value.starts_with('V')) return {};
@@ -145,7 +163,7 @@ std::vector<service::Option> table(SendmailOptions& v) {
           {"-N LIST", "notices: never, or some of success,failure,delay",
            [&v](const Given& given) { return take_notify(v, given.value); }},
           {"-R full|hdrs", "what a notice of failure returns", ret},
-          {"-V ID", "envelope id for notices", into(v.mail.envid)},
+          {"-V ID", "envelope id for notices", [&v](const Given& given) { return take_envid(v, given.value); }},
           {"-O requiretls=yes|no", "every host on the way must offer REQUIRETLS",
            [&v](const Given& given) { return take_named_option(v, given.value); }},
           {"-O smtputf8=yes|no", "the message is declared as one with addresses or a header in UTF-8"},

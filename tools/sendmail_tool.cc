@@ -163,13 +163,15 @@ int SendmailTool::submit_message() {
     else if (user != nullptr)
       v.mail.full_name = name_of(*user);
   }
+  bool any = v.words.empty();
   for (const std::string& word : v.words) {
     auto found = submission::read_recipients(word, submission::kMaxRecipients + 1);
-    if (found.unreadable == found.addresses.size()) die(EX_USAGE, "not an address: " + readable(word));
+    any = any || found.unreadable < found.addresses.size();
     for (auto& address : found.addresses)
       v.mail.recipients.push_back(
           {.address = std::move(address), .original = {}, .orcpt = {}, .notify = v.reading.notify});
   }
+  if (!any && !v.reading.header_recipients) die(EX_USAGE, "not an address: " + readable(join(v.words)));
   Pendrop drop(pendrop());
   if (!probe) {
     v.reading.ends = ends_of(settings().settings().sendmail_fix_line_endings);

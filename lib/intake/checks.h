@@ -66,6 +66,8 @@ struct CheckTables {
   mail::MimeWalker::Options walk;  // what the walker must look for
   const Clock* clock = nullptr;    // times look-ups
 
+  /// Whether a part that is nested too deep to be looked at must not pass. As in Postfix, body_checks alone let it.
+  bool bounds_nesting() const { return !header.empty() || !mime.empty() || !nested.empty() || strict.any(); }
   /// Whether checks must see the content before it is taken apart.
   bool raw() const { return strip.any() || reject.any(); }
 

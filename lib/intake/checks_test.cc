@@ -320,6 +320,13 @@ BOOST_AUTO_TEST_CASE(nesting_beyond_the_limit_is_refused) {
   stored(text);
   BOOST_TEST((problem == ContentProblem::refused));
   BOOST_TEST(checks->refusal() == "5.6.0 MIME nesting exceeds safety limit");
+  specs.mime.clear();
+  specs.body = table("b", "/nothing/ WARN\n");  // looks at lines, whatever they belong to
+  stored(text);
+  BOOST_TEST((problem == ContentProblem::none));
+  specs.strict.encoding = true;
+  stored(text);
+  BOOST_TEST((problem == ContentProblem::refused));
 }
 
 BOOST_AUTO_TEST_CASE(message_strip_characters_are_taken_out_of_header_and_body) {

@@ -56,7 +56,7 @@ std::string_view ContentBuilder::Inspection::characters(std::string_view part) {
 }
 
 void ContentBuilder::Inspection::look() {
-  if (checks() == nullptr || !walker().too_deep()) return;
+  if (checks() == nullptr || !walker().too_deep() || !checks()->tables().bounds_nesting()) return;
   checks()->refuse_nesting();
   checked();
 }

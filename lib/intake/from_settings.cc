@@ -40,7 +40,7 @@ CheckTables::Specs check_specs(const config::Settings& s) {
   specs.walk.mime = !s.disable_mime_input_processing;
   specs.walk.max_line = static_cast<std::size_t>(s.line_length_limit);
   specs.walk.max_boundary = static_cast<std::size_t>(s.mime_boundary_length_limit);
-  specs.walk.max_depth = static_cast<std::size_t>(s.mime_nesting_limit);
+  specs.walk.max_depth = mail::MimeWalker::depth_of(s.mime_nesting_limit);
   specs.open.default_type = s.default_database_type;
   return specs;
 }

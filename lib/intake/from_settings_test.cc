@@ -9,13 +9,13 @@ using namespace pen;
 
 namespace {
 
-Result<intake::Settings> read(const std::string& main_cf) {
+config::Config parse(const std::string& main_cf) {
   config::Surroundings here;
   here.hostname = "mx.example.org";
-  const auto config =
-      config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here);
-  return intake::from_settings(config.settings());
+  return config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here);
 }
+
+Result<intake::Settings> read(const std::string& main_cf) { return intake::from_settings(parse(main_cf).settings()); }
 
 }  // namespace
 
@@ -30,6 +30,10 @@ BOOST_AUTO_TEST_CASE(non_empty_end_of_header_action_is_one_of_three) {
   BOOST_TEST((action("Reject")->unended == UnendedHeader::refuse));
   BOOST_TEST_REQUIRE(!action("fix").has_value());
   BOOST_TEST(action("fix").error().message().contains("non_empty_end_of_header_action = fix"));
+}
+
+BOOST_AUTO_TEST_CASE(two_levels_more_than_mime_nesting_limit_are_looked_into_as_in_postfix) {
+  BOOST_TEST(intake::check_specs(parse("mime_nesting_limit = 3\n").settings()).walk.max_depth == 5U);
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_word_of_receive_override_options_is_told) {

@@ -52,8 +52,9 @@ struct PathOptions {
 };
 /// Reads one path from the start of text: "<local@domain>", "<@route:local@domain>" (the route is dropped, RFC 5321
 /// appendix C), "<>", or, unless strict, a word without brackets. The result is in external form: the local part is
-/// quoted only where needed, the domain is unchanged. *used (may be null) receives the number of bytes read; the path
-/// must be followed by a space or the end (checked).
+/// quoted only where needed, the domain is unchanged. Blanks next to the brackets are passed over, as Postfix does:
+/// people and scripts leave them there. *used (may be null) receives the number of bytes read; the path must be
+/// followed by a blank or the end (checked).
 Result<std::string> parse_path(std::string_view text, const PathOptions& options, std::size_t* used = nullptr);
 
 /// The position of the @ between local part and domain: the last one outside quotes; npos: there is none.

@@ -79,6 +79,15 @@ BOOST_AUTO_TEST_CASE(malformed_paths_are_refused) {
   }
   BOOST_TEST(path("<a\x01@b>").starts_with("error"));
 }
+BOOST_AUTO_TEST_CASE(blanks_next_to_the_brackets_are_passed_over) {
+  for (const char* text : {"< a@b.org>", "<a@b.org >", "<\ta@b.org\t >", "< @h.org:a@b.org >", "<a@b.org>\tSIZE=1"}) {
+    BOOST_TEST(path(text) == "a@b.org", text);
+    BOOST_TEST(path(text, strict()) == "a@b.org", text);
+  }
+  BOOST_TEST(path("< \"a b\" >") == "\"a b\"");
+  for (const char* bad : {"<a@b.org x>", "<a @b.org>", "<a@ b.org>", "<a@b.org c@d.org>", "< ", "<a@b.org "})
+    BOOST_TEST(path(bad).starts_with("error"), bad);
+}
 BOOST_AUTO_TEST_CASE(brackets_may_be_missing_unless_strict) {
   BOOST_TEST(path("a@b.org") == "a@b.org");
   BOOST_TEST(path("a@b.org", strict()).starts_with("error"));

@@ -27,6 +27,9 @@ class MimeWalker {
   /// What the header belongs to: the message, a part of a multipart, an enclosed message.
   enum class Header : std::uint8_t { message, part, inner };
 
+  /// max_depth by mime_nesting_limit: Postfix looks into two levels more than that.
+  static constexpr std::size_t depth_of(std::int64_t limit) { return static_cast<std::size_t>(limit) + 2; }
+
   struct Options {
     bool mime = true;    // look for parts; else everything after the first header is body
     bool lines = false;  // the sink wants bodies in whole lines

@@ -282,8 +282,8 @@ BOOST_AUTO_TEST_CASE(pcre_rules_know_their_flags) {
   BOOST_TEST(shown(m->lookup("UP")) == "(none)");
 }
 BOOST_AUTO_TEST_CASE(rules_that_cannot_be_read_are_passed_over_and_told_with_their_line) {
-  for (const char* bad :
-       {"/(/ y", "/a y", "/a/Q y", "endif", "/a/ $1", "abc y", "/b/ ${1", "/b/ $", "!/x/ $1", "/a/b/ y"}) {
+  for (const char* bad : {"/(/ y", "/a y", "/a/Q y", "endif", "/a/ $1", "/(a)/ $1x", "/(a)/ x$1_", "abc y", "/b/ ${1",
+                          "/b/ $", "!/x/ $1", "/a/b/ y"}) {
     for (const char* type : {"regexp", "pcre"}) {
       auto m = must(std::string(type) + ":" + dir.write("bad", "/^1/ one\n" + std::string(bad) + "\n/^[ab2]/ two\n"));
       BOOST_TEST(shown(m->lookup("1")) == "one", type << ": " << bad);

@@ -137,6 +137,8 @@ class RuleReader {
       while (end < text.size() && ascii_digit(text[end])) ++end;
       const auto group = parse_unsigned(text.substr(i, end - i));
       if (!group || *group > 999) return bad("bad $number in the result");
+      if (close == '\0' && end < text.size() && (ascii_alnum(text[end]) || text[end] == '_'))
+        return bad("$number in the result goes on as a name: write ${number}");  // Postfix passes over such a rule
       if (close != '\0' && (end >= text.size() || text[end] != close)) return bad("unclosed ${number} in the result");
       if (rule.negated) return bad("$number in the result of a negated pattern");
       flush();

@@ -78,6 +78,10 @@ BOOST_AUTO_TEST_CASE(a_short_domain_gets_mydomain_only_when_asked) {
   options.append_dot_mydomain = true;
   BOOST_TEST(rewritten("jo@host") == "jo@host.example.org");
   BOOST_TEST(rewritten("jo@[::1]") == "jo@[::1]");
+  options.myorigin = "host";  // as a mailname of one word makes it
+  BOOST_TEST(rewritten("jo") == "jo@host.example.org");
+  options.append_dot_mydomain = false;
+  BOOST_TEST(rewritten("jo") == "jo@host");
 }
 BOOST_AUTO_TEST_CASE(bang_paths_percent_hack_routes_and_trailing_dots_are_undone) {
   BOOST_TEST(rewritten("site!jo") == "jo@site");

@@ -41,10 +41,9 @@ std::string rewrite_address(const Options& options, std::string_view address, st
   // For mail of remote clients the given domain replaces ours; if it is empty, nothing is appended.
   const std::string_view origin = append.value_or(options.myorigin);
   const std::string_view parent = append.value_or(options.mydomain);
-  if (domain.empty()) {
-    if (options.append_at_myorigin) domain = origin;
-  } else if (domain.find('.') == std::string::npos && !domain.starts_with('[') && options.append_dot_mydomain &&
-             !parent.empty()) {
+  if (domain.empty() && options.append_at_myorigin) domain = origin;
+  if (!domain.empty() && !domain.contains('.') && !domain.starts_with('[') && options.append_dot_mydomain &&
+      !parent.empty()) {
     domain += '.';
     domain += parent;
   }
