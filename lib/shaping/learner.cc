@@ -70,8 +70,8 @@ void fall(Learned& l) {
 }
 }  // namespace
 
-Rate limit(const Learned& l) {
-  const std::uint64_t least = std::min(l.rate, Rate::per_minute(1).thousandths);
+Rate limit(const Learned& l, const Pace& pace) {
+  const std::uint64_t least = std::min(l.rate, pace.minimum.thousandths);
   const std::uint64_t rate = std::max(l.rate >> std::min(l.in_vain, kMostDoublings), least);
   if (l.ordered == 0) return {rate};
   return {rate == 0 ? l.ordered : std::min(rate, l.ordered)};
@@ -121,12 +121,12 @@ void complain(Learned& l, const Pace& pace, WallTime now, Took took, std::option
 
 bool rise(Learned& l, const Pace& pace, WallTime now, bool used) {
   if (l.rate == 0 || now < l.next_rise) return false;
-  if (!used) {
+  if (!used || l.in_vain > 0) {
     l.next_rise = now + pace.increase;
     return false;
   }
   l.stood = std::max(l.stood, l.rate);
-  l.falls = l.in_vain = 0;
+  l.falls = 0;
   if (l.step == 0) l.step = kMostStep;
   if (l.refused > 0 && l.rate >= l.refused) l.refused = 0;  // it bears more by now
   std::uint64_t by = part(l.rate, l.step);

@@ -71,7 +71,7 @@ inline constexpr seconds kLongestRest{4 * 3600};
 
 /// The limit that holds now, of what was learned and ordered. Half of it, and half of that, and so on, after complaints
 /// in vain: they say that a receiver's time has not passed, and nothing of the rate that it bears then.
-Rate limit(const Learned& l);
+Rate limit(const Learned& l, const Pace& pace);
 /// Something was delivered. True: the limit rose, for the last complaints were in vain.
 bool took(Learned& l);
 /// The most that the learned rate can be after so long.
@@ -87,7 +87,7 @@ void complain(Learned& l, const Pace& pace, WallTime now, Took took, std::option
 /// Nothing is taken for now; the rate stays what it was.
 void hold(Learned& l, const Pace& pace, WallTime now, std::optional<seconds> pause);
 /// The time of the next rise has come. used: most of what the limit allowed went out since the last one;
-/// what nobody asked for proves nothing. True: the limit rose.
+/// what nobody asked for proves nothing. Nor does time in which nothing is taken. True: the limit rose.
 bool rise(Learned& l, const Pace& pace, WallTime now, bool used);
 /// There was no complaint for so long that nothing of it holds, and nothing was ordered.
 bool outdated(const Learned& l, const Pace& pace, WallTime now);

@@ -255,7 +255,7 @@ void Shaping::rate_heard(const std::string& key, std::string_view text, millisec
 }
 
 void Shaping::learned_changed(Gate& g) {
-  shaping::Rate rate = shaping::limit(g.learned);
+  shaping::Rate rate = shaping::limit(g.learned, options_.shaping->pace);
   if (g.set.rate.limits() && (!rate.limits() || g.set.rate < rate)) rate = g.set.rate;
   g.bucket.set(rate, clock_.now);
   share(g);
@@ -398,7 +398,7 @@ void Shaping::refresh(Gate& g) {
   }
   const auto time = std::chrono::duration_cast<seconds>(clock_.now - g.rose);
   const std::uint64_t by_all = g.since_rise * (together(g) != nullptr ? hosts() : 1);
-  const bool used = by_all * 4 >= shaping::limit(g.learned).in(time) * 3;
+  const bool used = by_all * 4 >= shaping::limit(g.learned, options_.shaping->pace).in(time) * 3;
   if (shaping::rise(g.learned, options_.shaping->pace, clock_.wall, used)) {
     learned_changed(g);
     tell(false, fmt::format("shaping: {}: no complaint, now {}", shown(g), shaping::to_string(g.bucket.rate())));
