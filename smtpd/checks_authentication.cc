@@ -76,6 +76,7 @@ Checks::Answer Checks::reject_dmarc(const Restriction& r, const Name&) {
 async::Task<Verdict> Checks::author() {
   using Action = AuthenticationPolicy::Action;
   subject_.where = "END-OF-MESSAGE";
+  about_only_recipient();
   const dmarc::Outcome& found = *subject_.authentication->dmarc();
   const AuthenticationPolicy& actions = policy_.authentication;
   const auto action_for = [&](dmarc::Policy policy) {

@@ -280,7 +280,7 @@ class Restrictions(Checked):
         for author in ("a@quarantine.example", "a@part.example"):  # pct=0: no message is refused
             with self.client() as client:
                 client.send("x@without.example", ["b@rcpt.example"], text_of(author))
-            self.instance.wait_log(rf"hold: END-OF-MESSAGE from \S+: <{author[2:]}>: DMARC")
+            self.instance.wait_log(rf"hold: END-OF-MESSAGE from \S+: <{author[2:]}>: DMARC.*; from=<\S*> to=<\S+>")
         # Mail of another test may not have left the list yet.
         eventually(lambda: [m["queue_name"] for m in self.instance.queue()] == ["hold", "hold"], "two on hold")
 
