@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,11 +108,16 @@ bool disabled(const config::Service& entry, const std::vector<std::string>& list
 
 std::string_view name_in_directory(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+/// Either the whole path fits into an address, or the name alone (lib/async/socket.cc).
+bool fits(std::string_view path) {
+  return path.size() < sizeof(sockaddr_un::sun_path) || name_in_directory(path).size() <= kLongestSocketName;
+}
+
 /// Where pentrace asks. A name that no socket can have is no reason not to start: the service cannot be traced then.
 void add_trace_socket(const config::Settings& settings, Planned& out) {
   std::string path =
       settings.queue_directory + "/" + ipc::trace::smtpd_socket(out.arguments.service, out.arguments.process);
-  if (name_in_directory(path).size() > kLongestSocketName) return;
+  if (!fits(path)) return;
   out.sockets.push_back(async::SocketAddress::unix(std::move(path)));
   out.at_once = true;  // master waits for one socket only
 }
@@ -209,7 +215,7 @@ bool is_at(const async::SocketAddress& own, std::string_view place) {
 
 std::string socket_fault(const Planned& service) {
   for (const auto& address : service.sockets)
-    if (address.is_unix() && name_in_directory(address.path).size() > kLongestSocketName)
+    if (address.is_unix() && !fits(address.path))
       return "no socket can have a name of more than " + std::to_string(kLongestSocketName) +
              " bytes, as that of the service would have: " + address.path;
   return {};

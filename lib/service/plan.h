@@ -63,7 +63,8 @@ Machine real_machine(const std::string& program_directory);
 
 Plan make_plan(const config::Config& config, const Machine& machine);
 
-/// Bytes of a socket's name in its directory. The way to the directory may be of any length (lib/async/socket.cc).
+/// Bytes of a socket's name in its directory, where the whole path is too long for an address. The way to the directory
+/// may be of any length then (lib/async/socket.cc).
 inline constexpr std::size_t kLongestSocketName = 86;
 /// Whether a socket that says this address of itself is the one at a place: a whole path, or the end of one. Where the
 /// path was too long for an address, the socket knows no more than its name.

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(each_service_of_smtpd_has_a_socket_for_traces_where_its_nam
   const Plan deeper = this->plan("smtp inet n - n - - smtpd\n", "queue_directory = " + deep + "\n");
   BOOST_TEST(deeper.services.at(0).sockets.back().text() == deep + "/private/trace.smtp");
   const std::string name(kLongestSocketName - 2, 'n');
-  const Plan longer = this->plan(name + " unix - - n - - smtpd\n");
+  const Plan longer = this->plan(name + " unix - - n - - smtpd\n", "queue_directory = " + deep + "\n");
   BOOST_TEST(longer.services.at(0).sockets.size() == 1U);
   BOOST_TEST(socket_fault(longer.services.at(0)).empty());
 }
@@ -140,11 +140,15 @@ BOOST_AUTO_TEST_CASE(a_socket_is_known_by_its_place_in_a_directory_of_any_depth)
 
 BOOST_AUTO_TEST_CASE(a_name_that_no_socket_can_have_is_a_fault) {
   const std::string name(kLongestSocketName - 1, 'n');
-  const Plan p = this->plan(name + " unix - - n - - smtp -o smtp_process_count=2\n");
+  const std::string two = name + " unix - - n - - smtp -o smtp_process_count=2\n";
+  const std::string deep = "/" + std::string(20, 'q');
+  const Plan p = this->plan(two, "queue_directory = " + deep + "\n");
   BOOST_REQUIRE(p.services.size() == 2U);
   BOOST_TEST(socket_fault(p.services[0]).empty());
   BOOST_TEST(socket_fault(p.services[1]).contains("more than 86 bytes"));
-  BOOST_TEST(socket_fault(p.services[1]).ends_with("/q/private/" + name + "#2"));
+  BOOST_TEST(socket_fault(p.services[1]).ends_with(deep + "/private/" + name + "#2"));
+  const Plan shallow = this->plan(two);  // its whole path fits
+  BOOST_TEST(socket_fault(shallow.services.at(1)).empty());
 }
 
 BOOST_AUTO_TEST_CASE(several_processes_of_smtpd_share_sockets_and_the_limit) {
