@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include "lib/base/network.h"
@@ -436,16 +437,24 @@ class ValueFinder {
 
   /// What the service needs that takes mail from penapi: see docs/http-submission.md.
   void submission_by_http() {
-    const std::string& name = s_.penapi_submission_service;
+    std::set<std::string> names = {s_.penapi_submission_service};
+    for (const config::Service& service : whole_.master())
+      if (service.command == "penapi" && !service.overrides.empty())
+        names.insert(whole_.with(service).settings().penapi_submission_service);
+    for (const std::string& name : names)
+      if (!name.empty()) submission_service(name);
+  }
+
+  void submission_service(const std::string& name) {
     constexpr const char* kSetting = "penapi_submission_service";
-    if (name.empty()) return;
     const config::Service* service = whole_.find_service(name, config::ServiceType::unix_stream);
-    if (service == nullptr || service->command != "smtpd")
+    if (service == nullptr || service->command != "smtpd" || !service->is_private)
       return say(kSetting,
                  service == nullptr ? fmt::format("master.cf has no service {} of type unix: requests get 503", name)
-                                    : fmt::format("{} is no smtpd: requests get 503", service->label()),
+                                    : fmt::format("{} is no private smtpd: requests get 503", service->label()),
                  "the lines of handin in the master.cf that comes with Penstock", Severity::error);
     const config::Config own = whole_.with(*service);
+    const config::Settings& s = own.settings();
     const auto lower = [&](const char* setting) { return to_lower(own.text(setting).value_or("")); };
     const auto wants = [&](bool met, const char* setting, const char* wanted, const char* why) {
       if (met) return;
@@ -455,17 +464,16 @@ class ValueFinder {
       found_.push_back({std::move(p), fmt::format("  -o {}={}", setting, wanted)});
     };
     constexpr const char* kNone = "no token is taken, and requests get 503";
-    wants(lower("smtpd_sasl_auth_enable") == "yes", "smtpd_sasl_auth_enable", "yes", kNone);
+    constexpr const char* kPlain = "the socket has no TLS, and requests get 503";
+    wants(s.smtpd_sasl_auth_enable, "smtpd_sasl_auth_enable", "yes", kNone);
     wants(lower("smtpd_sasl_type") == "token", "smtpd_sasl_type", "token", kNone);
-    wants(!lower("smtpd_sasl_token_file").empty(), "smtpd_sasl_token_file", "$config_directory/submission_tokens",
-          kNone);
+    wants(!s.smtpd_sasl_token_file.empty(), "smtpd_sasl_token_file", "$config_directory/submission_tokens", kNone);
     wants(lower("smtpd_upstream_proxy_protocol") == "haproxy", "smtpd_upstream_proxy_protocol", "haproxy",
           "the address of the client comes before the greeting, and requests get 503");
-    wants(!own.settings().smtpd_tls_auth_only, "smtpd_tls_auth_only", "no",
-          "the socket has no TLS, so no token is taken, and requests get 503");
+    wants(!s.smtpd_tls_auth_only, "smtpd_tls_auth_only", "no", kPlain);
+    wants(!s.smtpd_tls_wrappermode, "smtpd_tls_wrappermode", "no", kPlain);
     const std::string level = lower("smtpd_tls_security_level");
-    wants(level.empty() || level == "none" || level == "may", "smtpd_tls_security_level", "none",
-          "the socket has no TLS, and all mail is refused");
+    wants(level.empty() || level == "none" || level == "may", "smtpd_tls_security_level", "none", kPlain);
     const auto discarded = split_list(lower("smtpd_discard_ehlo_keywords"));
     const auto kept = [&](const char* keyword) { return std::ranges::find(discarded, keyword) == discarded.end(); };
     wants(kept("chunking") && kept("auth"), "smtpd_discard_ehlo_keywords", "",
