@@ -53,7 +53,7 @@ struct Site {
     return out;
   }
   /// A table in which every address has a longer one.
-  std::string grows() const { return scratch.write("grows", "/^(.*)@alias.example$/ $1xxxxxxxx@alias.example\n"); }
+  std::string grows() const { return scratch.write("grows", "/^(.*)@alias.example$/ ${1}xxxxxxx@alias.example\n"); }
   pen::testing::ScratchDir scratch;
   Listed listed(std::string_view a) const { return open()->listed(a).value(); }
 };
