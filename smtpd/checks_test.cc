@@ -469,6 +469,14 @@ BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   Open data("smtpd_data_restrictions = reject_multi_recipient_bounce\n");
   data.say("MAIL FROM:<>\r\nRCPT TO:<user@example.org>\r\nRCPT TO:<root@example.org>\r\n");
   BOOST_TEST(data.say("DATA\r\n") == "550 5.5.3 <DATA>: Data command rejected: Multi-recipient bounce\r\n");
+  Open rcpt("smtpd_recipient_restrictions = reject_multi_recipient_bounce\n");
+  BOOST_TEST(rcpt.rcpt("user@example.org", "") == kOk);
+  BOOST_TEST(rcpt.say("RCPT TO:<root@example.org>\r\n") ==
+             "550 5.5.3 <root@example.org>: Recipient address rejected: Multi-recipient bounce\r\n");
+  Open one("smtpd_end_of_data_restrictions = reject_multi_recipient_bounce\n");
+  BOOST_TEST(one.rcpt("user@example.org", "") == kOk);
+  one.say("DATA\r\n");
+  BOOST_TEST(one.say("x\r\n.\r\n").starts_with("250"));
   Open end("smtpd_end_of_data_restrictions = defer\n");
   end.say("MAIL FROM:<s@x.example>\r\nRCPT TO:<user@example.org>\r\nDATA\r\n");
   BOOST_TEST(end.say("x\r\n.\r\n") == "450 4.3.2 <END-OF-MESSAGE>: End-of-data rejected: Try again later\r\n");
