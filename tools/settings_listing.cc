@@ -62,8 +62,8 @@ Listing::Class class_of(const config::Config& config, const std::string& name) {
   return usual || transport_default(config, name) ? Listing::Class::service : Listing::Class::user;
 }
 
-/// The value to show, or nullopt after a warning. A name that is unknown is no failure, as for postconf: scripts ask for
-/// names that came or went with a version.
+/// The value to show, or nullopt after a warning. A name that is unknown is no failure, as for postconf: scripts ask
+/// for names that came or went with a version.
 std::optional<std::string> value_of(const config::Config& config, const Listing& o, const std::string& name,
                                     int& status) {
   std::optional<std::string> value;
