@@ -463,6 +463,16 @@ BOOST_AUTO_TEST_CASE(discard_takes_the_message_and_drops_it) {
   rig.say("MAIL FROM:<s@remote.example>\r\nRCPT TO:<user@example.org>\r\nDATA\r\n");
   BOOST_TEST(rig.say("x\r\n.\r\n") == "250 2.0.0 Ok: queued as Q1\r\n");
   BOOST_TEST(rig.queue.stored.empty());
+  BOOST_TEST(rig.rcpt("nobody@example.org", "s@remote.example") == kOk);
+  Open sender("smtpd_reject_unlisted_sender = yes\nsmtpd_helo_restrictions = check_helo_access static:DISCARD\n");
+  BOOST_TEST(sender.rcpt("nobody@example.org", "nobody@example.org") == kOk);
+}
+
+BOOST_AUTO_TEST_CASE(owners_of_senders_are_not_asked_where_nobody_can_log_in) {
+  const std::string owned = "smtpd_sender_login_maps = inline:{a@x.example=anna}\nsmtpd_sender_restrictions = ";
+  for (const std::string name : {"reject_sender_login_mismatch", "reject_unauthenticated_sender_login_mismatch",
+                                 "reject_known_sender_login_mismatch"})
+    BOOST_TEST(Open(owned + name + "\n").rcpt("user@example.org", "a@x.example") == kOk, name);
 }
 
 BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
