@@ -95,6 +95,9 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
              "450 4.1.1 <nobody@example.org>: Recipient address rejected: User unknown\r\n");
   Open lax("smtpd_reject_unlisted_recipient = no\n");
   BOOST_TEST(lax.rcpt("nobody@example.org") == kOk);
+  Open deferred(
+      "smtpd_client_restrictions = defer_if_permit\nsmtpd_helo_restrictions = check_helo_access static:DISCARD\n");
+  BOOST_TEST(deferred.rcpt("user@example.org") == kOk);
   Open sender("smtpd_reject_unlisted_sender = yes\n");
   BOOST_TEST(
       sender.rcpt("user@example.org", "nobody@example.org").starts_with("550 5.1.0 <nobody@example.org>: Sender"));
