@@ -185,7 +185,7 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
   Answer answer = Answer::dunno;
   const bool outer_warn = warn_;
   for (const Restriction& r : list) {
-    if (subject_.discarded || effects_.discard) break;
+    if (discarded()) break;
     warn_ = outer_warn || std::exchange(warn_next_, false);
     const Handler& how = handler(r.check);
     reason_ = reason_of(r.check);
@@ -217,7 +217,7 @@ async::Task<Checks::Answer> Checks::run_sender_list() {
   if (!policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
   Answer answer = Answer::dunno;
-  if (policy_.settings.smtpd_reject_unlisted_sender && subject_.sender) {
+  if (policy_.settings.smtpd_reject_unlisted_sender && subject_.sender && !discarded()) {
     reason_ = metrics::Reason::sender;
     answer = co_await unlisted(*subject_.sender, sender_label(), true);
   }
@@ -227,6 +227,7 @@ async::Task<Checks::Answer> Checks::run_sender_list() {
 
 Verdict Checks::finish(Answer answer) {
   Verdict verdict;
+  if (effects_.discard) if_permit_.clear();  // DISCARD says that there is no second try
   verdict.effects = std::move(effects_);
   verdict.greylisted = std::move(greylisted_);
   if (answer == Answer::reject) {
@@ -272,18 +273,19 @@ async::Task<Verdict> Checks::recipient() {
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
-  if (answer != Answer::reject) {
+  if (answer != Answer::reject && !discarded()) {
     // It would be an unknown user later on, when its sender is nobody to tell.
     const auto original = policy_.resolve->original_sender(policy_.resolve->rewrite(*subject_.recipient));
     if (original && !*original)
       answer = refuse(550, "5.1.1", recipient_label(), "User unknown: SRS address " + original->error().message(),
                       mail::ErrorClass::bounce);
   }
-  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
+  if (answer != Answer::reject && !discarded() && s.smtpd_reject_unlisted_recipient &&
+      policy_.unknown_recipient_checks) {
     reason_ = metrics::Reason::unknown_user;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }
-  if (answer != Answer::reject && s.suppression_list) answer = co_await suppressed();
+  if (answer != Answer::reject && !discarded() && s.suppression_list) answer = co_await suppressed();
   co_return finish(answer);
 }
 

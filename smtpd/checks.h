@@ -237,6 +237,8 @@ class Checks {
   /// Refuses a recipient of the suppression list.
   [[gnu::noinline]] async::Task<Answer> suppressed();
 
+  /// Nobody will get the message: no list is asked any more, and any address will do.
+  bool discarded() const { return subject_.discarded || effects_.discard; }
   /// As Postfix does: lists about content know the recipient, if it is the only one.
   void about_only_recipient();
   void log_line(std::string_view verb, std::string_view reply) const;

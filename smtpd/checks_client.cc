@@ -53,7 +53,9 @@ Checks::Answer Checks::reject_unauth_pipelining(const Restriction&, const Name& 
 }
 
 Checks::Answer Checks::reject_multi_recipient_bounce(const Restriction&, const Name& name) {
-  if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
+  // The recipient of this RCPT is not counted yet.
+  const std::size_t recipients = subject_.recipient_count + (std::string_view(subject_.where) == "RCPT" ? 1 : 0);
+  if (subject_.sender != "" || recipients <= 1) return Answer::dunno;
   return refuse(policy_.settings.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
 }
 

@@ -95,6 +95,9 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
              "450 4.1.1 <nobody@example.org>: Recipient address rejected: User unknown\r\n");
   Open lax("smtpd_reject_unlisted_recipient = no\n");
   BOOST_TEST(lax.rcpt("nobody@example.org") == kOk);
+  Open deferred(
+      "smtpd_client_restrictions = defer_if_permit\nsmtpd_helo_restrictions = check_helo_access static:DISCARD\n");
+  BOOST_TEST(deferred.rcpt("user@example.org") == kOk);
   Open sender("smtpd_reject_unlisted_sender = yes\n");
   BOOST_TEST(
       sender.rcpt("user@example.org", "nobody@example.org").starts_with("550 5.1.0 <nobody@example.org>: Sender"));
@@ -463,12 +466,30 @@ BOOST_AUTO_TEST_CASE(discard_takes_the_message_and_drops_it) {
   rig.say("MAIL FROM:<s@remote.example>\r\nRCPT TO:<user@example.org>\r\nDATA\r\n");
   BOOST_TEST(rig.say("x\r\n.\r\n") == "250 2.0.0 Ok: queued as Q1\r\n");
   BOOST_TEST(rig.queue.stored.empty());
+  BOOST_TEST(rig.rcpt("nobody@example.org", "s@remote.example") == kOk);
+  Open sender("smtpd_reject_unlisted_sender = yes\nsmtpd_helo_restrictions = check_helo_access static:DISCARD\n");
+  BOOST_TEST(sender.rcpt("nobody@example.org", "nobody@example.org") == kOk);
+}
+
+BOOST_AUTO_TEST_CASE(owners_of_senders_are_not_asked_where_nobody_can_log_in) {
+  const std::string owned = "smtpd_sender_login_maps = inline:{a@x.example=anna}\nsmtpd_sender_restrictions = ";
+  for (const std::string name : {"reject_sender_login_mismatch", "reject_unauthenticated_sender_login_mismatch",
+                                 "reject_known_sender_login_mismatch"})
+    BOOST_TEST(Open(owned + name + "\n").rcpt("user@example.org", "a@x.example") == kOk, name);
 }
 
 BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   Open data("smtpd_data_restrictions = reject_multi_recipient_bounce\n");
   data.say("MAIL FROM:<>\r\nRCPT TO:<user@example.org>\r\nRCPT TO:<root@example.org>\r\n");
   BOOST_TEST(data.say("DATA\r\n") == "550 5.5.3 <DATA>: Data command rejected: Multi-recipient bounce\r\n");
+  Open rcpt("smtpd_recipient_restrictions = reject_multi_recipient_bounce\n");
+  BOOST_TEST(rcpt.rcpt("user@example.org", "") == kOk);
+  BOOST_TEST(rcpt.say("RCPT TO:<root@example.org>\r\n") ==
+             "550 5.5.3 <root@example.org>: Recipient address rejected: Multi-recipient bounce\r\n");
+  Open one("smtpd_end_of_data_restrictions = reject_multi_recipient_bounce\n");
+  BOOST_TEST(one.rcpt("user@example.org", "") == kOk);
+  one.say("DATA\r\n");
+  BOOST_TEST(one.say("x\r\n.\r\n").starts_with("250"));
   Open end("smtpd_end_of_data_restrictions = defer\n");
   end.say("MAIL FROM:<s@x.example>\r\nRCPT TO:<user@example.org>\r\nDATA\r\n");
   BOOST_TEST(end.say("x\r\n.\r\n") == "450 4.3.2 <END-OF-MESSAGE>: End-of-data rejected: Try again later\r\n");

@@ -60,7 +60,7 @@ async::Task<std::expected<std::string, Flow>> LoginDialogue::read_response(std::
   }
   line->remove_suffix(1);
   const bool bare = !line->ends_with('\r');
-  if (!bare) line->remove_suffix(1);
+  while (line->ends_with('\r')) line->remove_suffix(1);
   talk_.watchers.heard_response();
   if (bare && talk_.standing.forbid_bare_newline) co_return std::unexpected(talk_.bare_newline());
   if (*line == "*") {

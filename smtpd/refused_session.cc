@@ -46,7 +46,7 @@ async::Task<void> RefusedSession::serve(Conversation& talk, Screened& screened) 
     }
     std::string_view text = line->substr(0, line->size() - 1);
     const bool bare = !text.ends_with('\r');
-    if (!bare) text.remove_suffix(1);
+    while (text.ends_with('\r')) text.remove_suffix(1);
     talk.watchers.heard(text);
     if (bare && screened.tests.due(Test::bare_newline) &&
         co_await screened.misbehaved(Test::bare_newline, text, {}) == Flow::close)

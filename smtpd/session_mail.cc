@@ -224,6 +224,7 @@ async::Task<Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
     if (talk_.standing.forbid_bare_newline && talk_.stream.buffered()[line_end - 1] != '\r') break;
     auto next = co_await talk_.stream.read_line(static_cast<std::size_t>(s.line_length_limit), talk_.until());
     if (!next) co_return talk_.read_failed(next.error());
+    while (next->ends_with('\r')) next->remove_suffix(1);
     talk_.watchers.heard(*next);
     more.push_back(talk_.transaction->parse_rcpt(mail::split_command(*next).args, more.size() + 1));
     if (!more.back()->done) gate.spawn("rcpt", Job::judge_aside(more.back().get(), &changed));

@@ -228,6 +228,18 @@ BOOST_AUTO_TEST_CASE(the_next_transaction_may_follow_the_data_in_one_write) {
   BOOST_TEST(rig.queue.stored.size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(cr_cr_lf_ends_a_command) {
+  Rig rig;
+  rig.connect();
+  BOOST_TEST(rig.say("EHLO client.example\r\r\n").starts_with("250-"));
+  BOOST_TEST(rig.say("MAIL FROM:<s@x.example>\r\r\n") == "250 2.1.0 Ok\r\n");
+  BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\r\nRCPT TO:<root@example.org>\r\r\r\nDATA\r\r\n") ==
+             "250 2.1.5 Ok\r\n250 2.1.5 Ok\r\n354 End data with <CR><LF>.<CR><LF>\r\n");
+  BOOST_TEST(rig.say("x\r\n.\r\n").starts_with("250"));
+  BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1U);
+  BOOST_TEST(rig.queue.stored[0].envelope.recipients.size() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(no_stray_ending_smuggles_a_second_message) {
   const std::string_view endings[] = {"\n.\n",   "\n.\r\n", "\r\n.\n",       "\r.\r",       "\r\n.\r",
                                       "\r.\r\n", "\n.\r",   "\r\r\n.\r\r\n", "\r\n.\r\r\n", "\n\r.\r\n"};

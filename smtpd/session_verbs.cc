@@ -110,7 +110,7 @@ async::Task<std::optional<Flow>> Session::misbehaved(triage::Test test, std::str
 async::Task<Flow> Session::command(std::string_view raw) {
   std::string_view text = raw.substr(0, raw.size() - 1);
   const bool bare = !text.ends_with('\r');
-  if (!bare) text.remove_suffix(1);
+  while (text.ends_with('\r')) text.remove_suffix(1);  // CR CR LF, as clients write who translate line ends twice
   talk_.watchers.heard(text);
   if (bare && watches(triage::Test::bare_newline)) {
     if (const auto ended = co_await misbehaved(triage::Test::bare_newline, text, {}, text)) co_return *ended;

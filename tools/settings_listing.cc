@@ -62,8 +62,10 @@ Listing::Class class_of(const config::Config& config, const std::string& name) {
   return usual || transport_default(config, name) ? Listing::Class::service : Listing::Class::user;
 }
 
-/// The value to show, or nullopt after a warning.
-std::optional<std::string> value_of(const config::Config& config, const Listing& o, const std::string& name) {
+/// The value to show, or nullopt after a warning. A name that is unknown is no failure, as for postconf: scripts ask
+/// for names that came or went with a version.
+std::optional<std::string> value_of(const config::Config& config, const Listing& o, const std::string& name,
+                                    int& status) {
   std::optional<std::string> value;
   if (o.defaults) {
     if (const config::Row* row = config::find_row(name)) value = std::string(row->default_text);
@@ -84,6 +86,7 @@ std::optional<std::string> value_of(const config::Config& config, const Listing&
   auto expanded = config.expand(*value);
   if (expanded) return std::move(*expanded);
   warn(name + ": " + expanded.error().context());
+  status = EX_UNAVAILABLE;
   return std::nullopt;
 }
 
@@ -191,12 +194,8 @@ int show_settings(const config::Config& config, const Listing& o, std::vector<st
     std::erase_if(names, [&](const std::string& name) { return !config.where(name); });
   }
   for (const std::string& name : names) {
-    const auto value = value_of(config, o, name);
-    if (value) {
-      show(o, name, *value);
-    } else {
-      status = EX_UNAVAILABLE;
-    }
+    const auto value = value_of(config, o, name, status);
+    if (value) show(o, name, *value);
   }
   for (const config::Problem& p : config.report())
     if (p.severity == config::Severity::error ||
@@ -206,7 +205,6 @@ int show_settings(const config::Config& config, const Listing& o, std::vector<st
 }
 
 int show_services(const config::Config& config, const Listing& o, const std::vector<std::string>& selectors) {
-  int status = EX_OK;
   for (const config::Problem& p : config.problems())
     if (p.severity == config::Severity::error) warn(p.message());
   const auto show_fitting = [&](const Selector& wanted) {
@@ -222,11 +220,9 @@ int show_services(const config::Config& config, const Listing& o, const std::vec
   };
   if (selectors.empty()) show_fitting({});
   for (const std::string& name : selectors) {
-    if (show_fitting(parse_selector(name))) continue;
-    warn(name + ": no such service");
-    status = EX_UNAVAILABLE;
+    if (!show_fitting(parse_selector(name))) warn(name + ": no such service");
   }
-  return status;
+  return EX_OK;
 }
 
 int show_words(std::vector<std::string_view> words) {

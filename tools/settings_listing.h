@@ -3,7 +3,7 @@
 ///
 /// Use:     int status = show_settings(config, listing, names);
 /// Prints:  to standard output; errors go to standard error. Each function returns the exit status: EX_UNAVAILABLE if
-///          a name is unknown.
+///          a value cannot be expanded.
 #include <string>
 #include <string_view>
 #include <vector>

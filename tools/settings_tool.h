@@ -3,8 +3,8 @@
 ///
 /// Use:     return service::run_tool<SettingsTool>(argc, argv);
 /// Parts:   settings_listing.h and template_listing.h show, settings_change.h edits main.cf and master.cf.
-/// Errors:  EX_UNAVAILABLE (an unknown name), EX_CONFIG, EX_DATAERR (a value with which no program could start),
-///          EX_IOERR.
+/// Errors:  EX_UNAVAILABLE (a value that cannot be expanded), EX_CONFIG, EX_DATAERR (a value with which no program
+///          could start), EX_IOERR.
 #include <expected>
 #include <string>
 #include <vector>

@@ -162,8 +162,9 @@ Result<std::string> parse_path(std::string_view text, const PathOptions& options
   std::size_t position = 0;
   const bool bracketed = !text.empty() && text.front() == '<';
   if (!bracketed && (options.strict || text.empty())) return fail(AddressError::malformed);
+  const auto blank_here = [&] { return position < text.size() && (text[position] == ' ' || text[position] == '\t'); };
   const auto skip_blanks = [&] {
-    while (bracketed && position < text.size() && ascii_space(text[position])) ++position;
+    while (bracketed && blank_here()) ++position;
   };
   if (bracketed) ++position;
   skip_blanks();
@@ -192,7 +193,7 @@ Result<std::string> parse_path(std::string_view text, const PathOptions& options
     if (position >= text.size() || text[position] != '>') return fail(AddressError::malformed);
     ++position;
   }
-  if (position < text.size() && !ascii_space(text[position])) return fail(AddressError::malformed);
+  if (position < text.size() && !blank_here()) return fail(AddressError::malformed);
   if (position > kMaxPath || address.size() > kMaxPath) return fail(AddressError::too_long);
   if (!all_ascii(address)) {
     if (!options.smtputf8) return fail(AddressError::needs_smtputf8);

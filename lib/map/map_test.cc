@@ -365,6 +365,8 @@ BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
   BOOST_TEST(shown(m->lookup("10.1.2.3")) == "ten-one");
   BOOST_TEST(shown(m->lookup("10.2.2.3")) == "(none)");
   BOOST_TEST(shown(m->lookup("10.3.2.3")) == "not-two");
+  BOOST_TEST(shown(m->lookup("[192.0.2.1]")) == "(none)");
+  BOOST_TEST(shown(m->lookup("[IPv6:2001:db8::5]")) == "(none)");
   BOOST_TEST(shown(m->lookup("example.org")) == "(none)");
 }
 BOOST_AUTO_TEST_CASE(networks_that_cannot_be_read_are_passed_over) {

@@ -174,7 +174,8 @@ class PatternMap final : public Map {
     PEN_TRY_ASSIGN(const auto table, current());
     const std::string text(key);
     if constexpr (style == RuleStyle::word) {
-      const auto address = parse_ip(key);
+      // As in Postfix the address is the whole key; the domain "[192.0.2.1]" of a sender or of a HELO does not match.
+      const auto address = key.starts_with('[') ? std::nullopt : parse_ip(key);
       if (!address) return std::nullopt;
       return table->search(*address, text);
     } else {

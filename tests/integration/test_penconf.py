@@ -68,7 +68,7 @@ class Penconf(unittest.TestCase):
         self.assertIn("nosuch_setting: no setting has this name", self.stderr)
         self.assertEqual(self.run_penconf("-nq"), shown)
         self.assertEqual(self.stderr, "")
-        self.run_penconf("-q", "nosuch", status=69)
+        self.run_penconf("-q", "nosuch")
         self.assertIn("nosuch: unknown setting", self.stderr)
 
     def test_one_setting_is_shown_as_written_expanded_bare_and_as_json(self):
@@ -131,7 +131,7 @@ class Penconf(unittest.TestCase):
         self.assertIn("relay_initial_destination_concurrency = $initial_destination_concurrency\n",
                       self.run_penconf("-d"))
         self.assertNotIn("relay_time_limit", self.run_penconf("-d"))
-        self.run_penconf("-d", "nosuch_destination_recipient_limit", status=69)
+        self.run_penconf("-d", "nosuch_destination_recipient_limit")
         os.remove(os.path.join(self.dir, "main.cf"))
         os.remove(os.path.join(self.dir, "master.cf"))
         self.run_penconf("-d", "myhostname")
@@ -143,9 +143,13 @@ class Penconf(unittest.TestCase):
             self.assertIn(known, types)
         self.assertEqual(self.run_penconf("-m", "name", status=64), "")
 
-    def test_an_unknown_name_is_told_and_fails(self):
-        self.assertEqual(self.run_penconf("nosuch", status=69), "")
-        self.assertIn("nosuch: unknown setting", self.stderr)
+    def test_an_unknown_name_is_told_and_no_failure_as_for_postconf(self):
+        for words in (["nosuch"], ["-h", "nosuch"], ["-d", "nosuch"]):
+            self.assertEqual(self.run_penconf(*words), "")
+            self.assertIn("nosuch: unknown setting", self.stderr)
+        for words in (["-M", "nosuch"], ["-P", "nosuch/unix"], ["-F", "nosuch/inet"]):
+            self.assertEqual(self.run_penconf(*words), "")
+            self.assertIn("no such service", self.stderr)
 
     def test_a_setting_is_changed_in_place_and_comments_stay(self):
         self.run_penconf("-e", "smtpd_client_restrictions = reject", "soft_bounce=yes")
@@ -170,7 +174,7 @@ class Penconf(unittest.TestCase):
         self.assertEqual(self.run_penconf("-P"), "relay/unix/smtp_helo_name = $mine\n"
                          "relay/unix/syslog_name = x/$service_name\n")
         self.assertEqual(self.run_penconf("-Phx", "relay/unix"), "mx.example.org\nx/relay\n")
-        self.run_penconf("-M", "nosuch", status=69)
+        self.run_penconf("-M", "nosuch")
 
     def test_master_cf_is_changed_by_service_column_and_setting(self):
         mode = os.stat(os.path.join(self.dir, "master.cf")).st_mode
