@@ -321,8 +321,8 @@ std::optional<SourceBlock> Model::closed(Connection& c, bool was_opened, Trouble
   const bool broken_tls = trouble == Trouble::tls && Ceilings::may_go_clear(d);
   if (broken_tls) ceilings.learn_clear_text(d);
   // After deliveries the peer has a right to close, unless it says when to come back. Within the first transaction it
-  // may have been the message's fault: then the host has failed when the next one went the same way.
-  const bool served_nothing = cut_short ? served == 0 && host_order.breaks_again(d) : done == 0 && had_work;
+  // may have been the message's fault: then the host has failed when the next ones went the same way.
+  const bool served_nothing = cut_short ? served == 0 && HostOrder::breaks_again(d) : done == 0 && had_work;
   const bool failure =
       was_opened ? trouble != Trouble::none && !broken_tls &&
                        (served_nothing || (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))

@@ -9,6 +9,8 @@ namespace pen::qmgr::scheduler {
 namespace {
 /// So many transactions in a row must fail: one may have been the message's fault.
 constexpr std::uint32_t kTakesNothing = 2;
+/// So many in a row that it breaks off: to two messages in a row it may well object in such a way.
+constexpr std::uint32_t kBreaksOff = 3;
 /// After that a host may have changed its mind about several domains.
 constexpr std::chrono::hours kOneDomain{24};
 }  // namespace
@@ -24,6 +26,11 @@ void HostOrder::took_nothing(Destination& d) {
   memory_.keep(d);
 }
 
+void HostOrder::broke_off(Destination& d) {
+  ++d.broken_off;
+  took_nothing(d);
+}
+
 void HostOrder::took_something(Destination& d) const {
   if (d.facts.deferrals == 0) return;
   d.facts.deferrals = 0;
@@ -31,8 +38,8 @@ void HostOrder::took_something(Destination& d) const {
   memory_.keep(d);
 }
 
-bool HostOrder::breaks_again(const Destination& d) const {
-  return d.facts.deferrals >= kTakesNothing &&
+bool HostOrder::breaks_again(const Destination& d) {
+  return d.broken_off >= kBreaksOff &&
          std::none_of(d.connections.begin(), d.connections.end(),
                       [](const Connection* c) { return c->state == Connection::State::open; });
 }

@@ -216,7 +216,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
       if (j.sessions > 0 || j.route->cluster->has_several()) s.host_order.took_nothing(d);
       break;
     case JobEnd::cut_short:
-      if (!std::exchange(c.cut_short, true)) s.host_order.took_nothing(d);
+      if (!std::exchange(c.cut_short, true)) s.host_order.broke_off(d);
       break;
     case JobEnd::own_fault:
       break;
@@ -226,6 +226,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
   const bool answered = end == JobEnd::served || end == JobEnd::put_off;
+  if (answered) HostOrder::went_on(d);
   if (d.allowance > 0 && answered) {  // it accepts what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
