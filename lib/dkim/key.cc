@@ -161,8 +161,10 @@ std::shared_ptr<const PrivateKey> PrivateKey::generate(Algorithm algorithm, unsi
 
 unsigned PrivateKey::bits() const { return static_cast<unsigned>(EVP_PKEY_get_bits(key_->key.get())); }
 
-std::string PrivateKey::sign(std::string_view covered) const {
-  const std::string digest = sha256(covered);  // Ed25519 signs it too, and not the text (RFC 8463 section 3)
+std::string PrivateKey::sign(std::string_view covered) const { return sign_digest(sha256(covered)); }
+
+std::string PrivateKey::sign_digest(std::string_view digest) const {
+  // Ed25519 signs it too, and not the text (RFC 8463 section 3).
   std::string out(signature_size(), '\0');
   std::size_t size = out.size();
   bool good = false;

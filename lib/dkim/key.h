@@ -81,6 +81,8 @@ class PrivateKey : public SigningKey {
   unsigned bits() const;
   /// Signs what a signature covers. Raw bytes, signature_size() of them.
   std::string sign(std::string_view covered) const;
+  /// The same with the SHA-256 of what is covered.
+  std::string sign_digest(std::string_view digest) const;
   /// PKCS #8.
   std::string pem() const;
   std::string public_bytes() const override;
