@@ -178,17 +178,20 @@ void Sources::add_files(Use use, const std::vector<std::pair<std::string, std::s
 }
 
 void Sources::add_signer(const config::Settings& s, bool may_seal, const Clock& clock) {
-  const bool seals = may_seal && !s.arc_seal_key.empty();
-  if (!s.dkim_signing && !seals) return;
   const std::string table = s.dkim_opendkim_conf + "\n" + (s.dkim_opendkim_conf.empty() ? s.dkim_key_table : "");
-  // One that seals needs the table even where an opendkim.conf says that nothing is signed.
-  if (!signer_settings_.insert(table + (seals ? "\nseals" : "\n")).second) return;
-  auto opened = seals ? signing::Signing::open_keys(s, clock) : signing::Signing::open(s, clock);
-  if (!opened) return news_.push_back(opened.error().message());
-  if (*opened == nullptr) return;
-  const std::string& name = (*opened)->key_table();
-  if (std::ranges::any_of(signers_, [&](const Signer& other) { return other.table == name; })) return;
-  signers_.push_back({.table = name, .signing = *std::move(opened), .put = {}});
+  const auto add = [&](const char* use, auto&& open) {
+    if (!signer_settings_.insert(table + use).second) return;
+    Result<std::shared_ptr<const signing::Signing>> opened = open();
+    if (!opened) return news_.push_back(opened.error().message());
+    if (*opened == nullptr) return;
+    const std::string& name = (*opened)->key_table();
+    if (std::ranges::any_of(signers_, [&](const Signer& other) { return other.table == name; })) return;
+    signers_.push_back({.table = name, .signing = *std::move(opened), .put = {}});
+  };
+  if (s.dkim_signing) add("\nsigns", [&] { return signing::Signing::open(s, clock); });
+  // The keys that seal may be those of another table, and are needed where an opendkim.conf says that nothing is
+  // signed.
+  if (may_seal && !s.arc_seal_key.empty()) add("\nseals", [&] { return signing::Signing::open_keys(s, clock); });
 }
 
 void Sources::wrong(Use use, const std::string& name, std::string why) {

@@ -342,7 +342,21 @@ BOOST_AUTO_TEST_CASE(dkim_keys_are_those_of_the_table) {
   BOOST_TEST(list(Use::dkim).empty());
   open(settings + seals, services);
   BOOST_TEST(list(Use::dkim).size() == 1U);
+  // An opendkim.conf may have one key that signs, and a table with the one that seals.
+  const std::string conf =
+      dir.write("conf", "KeyTable " + table + "\nDomain example.net\nSelector s9\nKeyFile " + one + "\n");
+  const std::string by_conf = "dkim_opendkim_conf = " + conf + "\narc_seal_key = c\n";
+  vault = Vault();
+  open("dkim_signing = yes\n" + by_conf, "smtp inet n - n - - smtpd\n");
+  held = list(Use::dkim);
+  BOOST_TEST(held.size() == 2U);
+  BOOST_TEST(held.contains(dkim_name(table, "c", "example.org", "s3")));
+  BOOST_TEST(held.contains(dkim_name(conf, "example.net", "example.net", "s9")));
+  vault = Vault();
+  open("dkim_signing = no\n" + by_conf, services);
+  BOOST_TEST(list(Use::dkim).size() == 1U);
   // With % it cannot be listed: the signer reads it.
+  open(settings + seals, services);
   clock.advance(seconds(2));
   replace(table, "c %:s3:" + one + "\n");
   held = list(Use::dkim);

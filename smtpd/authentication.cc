@@ -250,10 +250,15 @@ std::string Authentication::results(const Content& content) {
 }
 
 Result<bool> Authentication::to_be_sealed(intake::Message& message) const {
+  const AuthenticationPolicy& policy = policy_.authentication;
   if (!server_.intake.settings.sealing || !asks_dkim()) return false;
+  if (policy.seals_all) return true;
+  std::set<std::string> domains;  // each is looked up once: they are few, and recipients may be many
   for (const auto& recipient : message.envelope().recipients) {
     const std::string whole = server_.intake.resolve->rewrite(recipient.address);
-    PEN_TRY_ASSIGN(const bool named, policy_.authentication.sealed_domains.matches(mail::domain_part(whole)));
+    const std::string domain(mail::domain_part(whole));
+    if (!domains.insert(domain).second) continue;
+    PEN_TRY_ASSIGN(const bool named, policy.sealed_domains.matches(domain));
     if (named) return true;
   }
   return false;
@@ -272,6 +277,8 @@ void Authentication::seal(intake::Message& message, const Content& content, std:
 async::Task<intake::Commit> Authentication::content(intake::Message& message, async::Until until) {
   using intake::Commit;
   using intake::Outcome;
+  const auto seals = to_be_sealed(message);  // before any question to DNS
+  if (!seals) co_return Commit{Outcome::lookup_failed, "arc_seal_domains: " + seals.error().message()};
   Commit shown = co_await message.show_content(until);
   if (shown.outcome != Outcome::ok || message.body()->problem() != intake::Body::Problem::none) co_return shown;
   const auto lost = [](const Error& error) { return Commit{Outcome::spool_failed, "spool file: " + error.message()}; };
@@ -281,8 +288,6 @@ async::Task<intake::Commit> Authentication::content(intake::Message& message, as
   if (held->header_size >= kMaxHeader) co_return Commit{Outcome::too_large, "header"};
   if (asks_spf()) (void)co_await spf();
   const async::Until patience{.deadline = server_.loop.now() + kPatience};
-  const auto seals = to_be_sealed(message);
-  if (!seals) co_return Commit{Outcome::lookup_failed, "arc_seal_domains: " + seals.error().message()};
   held->seals = *seals;
   if (asks_dkim())
     if (auto verified = co_await verify(held, patience); !verified) co_return lost(verified.error());

@@ -306,6 +306,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_checked_or_not_asked_for_is_not_sealed) {
       {"arc_seal_domains = list.example, example.org\n", "192.0.2.7", true},
       {"arc_seal_domains = list.example, .example.org\n", "192.0.2.7", false},
       {"arc_seal_domains = !example.org, static:all\n", "192.0.2.7", false},
+      {"arc_seal_domains = static:all, !example.org\n", "192.0.2.7", true},
+      {"arc_seal_domains =\n", "192.0.2.7", false},
       {"dmarc_verify = no\nspf_verify = yes\n", "192.0.2.7", false},
       {"dmarc_verify = no\ndkim_verify = yes\n", "192.0.2.7", true},
   };
@@ -322,6 +324,24 @@ BOOST_AUTO_TEST_CASE(what_is_not_checked_or_not_asked_for_is_not_sealed) {
   BOOST_TEST(warns(Sealer()) == 0);
   BOOST_TEST(Rig("arc_seal_key = k\narc_seal_domains = tcp:127.0.0.1:1\n")
                  .problem.contains("arc_seal_domains: a table that another process serves cannot be used here"));
+}
+
+BOOST_AUTO_TEST_CASE(mail_that_cannot_be_sealed_is_taken_as_it_came) {
+  const std::string line(2000, 'y');
+  std::string header = kFrom;  // with our fields more than may be sealed
+  while (header.size() < Authentication::kMaxHeader - 1000) header += "X: " + std::string(900, 'x') + "\r\n";
+  for (const std::string& message :
+       {kFrom + "\r\n" + line + "\r\n", header + "\r\nx\r\n", "ARC-Seal: " + line + "\r\n" + kFrom + "\r\nx\r\n"}) {
+    Sealer rig("message_size_limit = 0\n");
+    rig.intake.settings.signed_form = {.line_limit = 998, .seven_bit = true};
+    for (int i = 0; i < 9; ++i)
+      rig.intake.settings.myhostname += ".a-rather-long-name-of-a-host-of-which-there-are-few";
+    BOOST_TEST(rig.send("a@x.example", message).starts_with("250 2.0.0"));
+    BOOST_TEST((rig.behind_trace().ends_with(message)));
+    BOOST_TEST(rig.behind_trace().starts_with("Authentication-Results: "));
+    BOOST_TEST(rig.content().starts_with("Received: "));
+    BOOST_TEST(rig.content().size() == rig.queue.stored.back().envelope.body.size);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_chain_that_does_not_hold_is_said_to_be_broken_once) {

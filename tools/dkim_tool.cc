@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "lib/async/loop.h"
 #include "lib/base/date.h"
@@ -26,6 +27,7 @@
 #include "lib/signing/message_signature.h"
 #include "tools/dkim_rotation.h"
 #include "tools/output.h"
+#include "tools/signers.h"
 
 namespace pen::tools {
 namespace {
@@ -336,32 +338,48 @@ int DkimTool::verify() {
 }
 
 int DkimTool::check() {
-  config::Settings settings = load_instance(kProgram, options_.directory).settings();
-  const bool seals = !settings.arc_seal_key.empty();
-  if (!settings.dkim_signing && !seals) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
-  auto signing = settings.dkim_signing ? signing::Signing::open(settings) : nullptr;
-  if (signing && !*signing && seals) signing = signing::Signing::open_keys(settings);
-  if (!signing) die(kProgram, EX_CONFIG, signing.error().message());
-  if (!*signing) die(kProgram, EX_CONFIG, settings.dkim_opendkim_conf + ": Mode is not to sign");
-  auto named = (*signing)->named_keys();
-  if (!named) die(kProgram, EX_CONFIG, named.error().message());
-  if (named->size() > kMostKeys) die(kProgram, EX_DATAERR, "too many keys");
+  const config::Config config = load_instance(kProgram, options_.directory);
+  const Signers signers = signers_of(config);
+  if (!signers.wanted) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
+  if (signers.tables.empty())
+    die(kProgram, EX_CONFIG,
+        signers.faults.empty() ? config.settings().dkim_opendkim_conf + ": Mode is not to sign"
+                               : signers.faults.front());
+  struct Key {
+    const Signers::Table* table;
+    signing::Signing::Named named;
+    std::string record;  // its name
+    std::optional<signing::KeyDates> dates;
+  };
+  std::vector<Key> keys;
+  for (const auto& table : signers.tables) {
+    auto named = table.signing->named_keys();
+    if (!named) die(kProgram, EX_CONFIG, named.error().message());
+    if (keys.size() + named->size() > kMostKeys) die(kProgram, EX_DATAERR, "too many keys");
+    std::shared_ptr<const signing::KeyDateTable> dates;
+    if (const auto* rotation = table.signing->rotation(); rotation != nullptr) {
+      auto read = rotation->table();
+      if (!read) die(kProgram, EX_CONFIG, read.error().message());
+      dates = *std::move(read);
+    }
+    for (auto& one : *named) {
+      const auto* own = dates ? dates->find(one.name) : nullptr;
+      std::string record = dkim::key_name(one.entry.selector, one.entry.domain);
+      keys.push_back({&table, std::move(one), std::move(record), own != nullptr ? std::optional(*own) : std::nullopt});
+    }
+  }
   std::vector<std::string> names;
-  for (const auto& one : *named) names.push_back(dkim::key_name(one.entry.selector, one.entry.domain));
+  for (const Key& one : keys) names.push_back(one.record);
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
   const auto answers = from_dns(options_.directory, names);
   bool good = true, later = false;
-  std::shared_ptr<const signing::KeyDateTable> dates;
-  if (const auto* rotation = (*signing)->rotation(); rotation != nullptr) {
-    auto table = rotation->table();
-    if (!table) die(kProgram, EX_CONFIG, table.error().message());
-    dates = *std::move(table);
-  }
   const WallTime now = system_clock().wall_now();
-  for (std::size_t i = 0; i < named->size(); ++i) {
-    const auto& one = (*named)[i];
-    const auto say = [&](std::string_view what) { print(fmt::format("{} {}: {}\n", one.name, names[i], what)); };
-    const auto key = (*signing)->key(one.entry);
-    const auto& answer = answers.at(names[i]);
+  for (const Key& one : keys) {
+    const std::string& name = one.named.name;
+    const auto say = [&](std::string_view what) { print(fmt::format("{} {}: {}\n", name, one.record, what)); };
+    const auto key = one.table->signing->key(one.named.entry);
+    const auto& answer = answers.at(one.record);
     std::string problem;
     if (!key) {
       problem = key.error().message();
@@ -381,8 +399,9 @@ int DkimTool::check() {
         break;
       }
     }
-    const auto* own = dates ? dates->find(one.name) : nullptr;
-    if (own != nullptr && own->until && now >= *own->until + kKeptAfter) {
+    const bool seals = one.table->seals(name);
+    const auto& own = one.dates;
+    if (own && own->until && !seals && now >= *own->until + kKeptAfter) {
       // Mail that it has signed has arrived, or is lost.
       say(answer.state == dkim::KeyAnswer::State::missing
               ? "over, and not in DNS: its line and its file may go"
@@ -390,21 +409,21 @@ int DkimTool::check() {
       continue;
     }
     std::string when;
-    if (own != nullptr && own->from && *own->from > now) {
+    if (own && own->from && *own->from > now) {
       when = ", signs from " + utc_text(*own->from);
-    } else if (own != nullptr && own->until) {
+    } else if (own && own->until) {
       when = (*own->until > now ? ", signs until " : ", over since ") + utc_text(*own->until);
-      if (*own->until <= now) when += ": its record stays until " + utc_text(*own->until + kKeptAfter);
+      if (seals)
+        when += ", and goes on to seal: set arc_seal_key to the key after it";
+      else if (*own->until <= now)
+        when += ": its record stays until " + utc_text(*own->until + kKeptAfter);
     }
     say((problem.empty() ? "ok" : problem) + when);
     good = good && problem.empty();
   }
-  if (named->empty()) print("no keys that can be listed\n");
-  if (seals)
-    if (const auto key = (*signing)->named_key(settings.arc_seal_key); !key) {
-      print("arc_seal_key: " + key.error().message() + "\n");
-      good = false;
-    }
+  if (keys.empty()) print("no keys that can be listed\n");
+  for (const std::string& fault : signers.faults) print(fault + "\n");
+  good = good && signers.faults.empty();
   return !good ? 1 : later ? EX_TEMPFAIL : EX_OK;
 }
 
@@ -492,6 +511,11 @@ int DkimTool::rotate() {
       fmt::format("; publish this record before {}: from then on {} signs in place of {}, once DNS has the record\n"
                   "; the record of {} stays until {}; pendkim check says what is due\n",
                   utc_text(from), name, join(olds), join(olds), utc_text(from + kKeptAfter)));
+  const Signers signers = signers_of(config);
+  for (const std::string& old : olds)
+    if (signers.seals(old))
+      print(fmt::format("; {0} goes on to seal (ARC): set arc_seal_key to {1} once DNS has the record of {1}\n", old,
+                        name));
   if (closed_until_reload(config, {keys, senders, settings.dkim_key_dates}))
     print(
         "; now: penstock reload. Key files stand beside these tables: until then running programs cannot read the new "

@@ -77,8 +77,8 @@ Findings names_keys_certificates(const config::Config& config, bool network) {
   if (network) {
     if (!asked.fault.empty())
       all.push_back({Level::error, "names", asked.fault, "no name can be looked up", "put the setting right"});
-    if (!asked.no_keys.empty())
-      all.push_back({Level::error, "dkim", asked.no_keys, "mail that should be signed waits", "put it right"});
+    for (const std::string& fault : asked.key_faults)
+      all.push_back({Level::error, "dkim", fault, "mail that should be signed or sealed waits", "put it right"});
     if (asked.fault.empty()) {
       append(all, judge_names(asked.names));
       append(all, judge_keys(asked.keys));

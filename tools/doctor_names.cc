@@ -11,7 +11,7 @@
 #include "lib/mta_sts/policy.h"
 #include "lib/net/dns.h"
 #include "lib/resolve/name_servers.h"
-#include "lib/signing/signing.h"
+#include "tools/signers.h"
 
 namespace pen::tools {
 namespace {
@@ -110,28 +110,25 @@ async::Task<void> ask_key(Asking* a, std::size_t i) {
 }
 
 /// The keys that sign or seal, with what their files hold.
-std::vector<std::string> list_keys(const config::Settings& s, AskedNames& out) {
+std::vector<std::string> list_keys(const config::Config& config, AskedNames& out) {
   std::vector<std::string> bytes;
-  if (!s.dkim_signing && s.arc_seal_key.empty()) return bytes;
-  const auto signing = s.arc_seal_key.empty() ? signing::Signing::open(s) : signing::Signing::open_keys(s);
-  if (!signing) {
-    out.no_keys = signing.error().message();
-    return bytes;
-  }
-  if (!*signing) return bytes;
-  const auto named = (*signing)->named_keys();
-  if (!named) {
-    out.no_keys = named.error().message();
-    return bytes;
-  }
-  for (const auto& one : *named) {
-    if (out.keys.size() == kMostKeys) break;
-    KeyFacts facts;
-    facts.name = dkim::key_name(one.entry.selector, one.entry.domain);
-    const auto key = (*signing)->key(one.entry);
-    if (!key) facts.fault = key.error().message();
-    bytes.emplace_back(key ? std::string((*key)->public_bytes()) : std::string());
-    out.keys.push_back(std::move(facts));
+  Signers signers = signers_of(config);
+  out.key_faults = std::move(signers.faults);
+  for (const auto& table : signers.tables) {
+    const auto named = table.signing->named_keys();
+    if (!named) {
+      out.key_faults.push_back(named.error().message());
+      continue;
+    }
+    for (const auto& one : *named) {
+      if (out.keys.size() == kMostKeys) break;
+      KeyFacts facts;
+      facts.name = dkim::key_name(one.entry.selector, one.entry.domain);
+      const auto key = table.signing->key(one.entry);
+      if (!key) facts.fault = key.error().message();
+      bytes.emplace_back(key ? std::string((*key)->public_bytes()) : std::string());
+      out.keys.push_back(std::move(facts));
+    }
   }
   return bytes;
 }
@@ -194,7 +191,7 @@ AskedNames ask_names(const config::Config& config) {
     // The host's own name gets mail at its address.
     if (domain != out.names.hostname) out.names.domains.push_back(std::move(facts));
   }
-  const auto keys = list_keys(s, out);
+  const auto keys = list_keys(config, out);
   auto servers = resolve::name_servers(s, resolve::read_resolv_conf());
   if (!servers) {
     out.fault = servers.error().message();

@@ -19,9 +19,9 @@ inline constexpr std::size_t kMostDomains = 20;
 struct AskedNames {
   NameFacts names;
   std::vector<KeyFacts> keys;
-  Told tlsa;            // of _25._tcp.myhostname
-  std::string fault;    // nothing could be asked
-  std::string no_keys;  // why the DKIM keys cannot be listed
+  Told tlsa;                            // of _25._tcp.myhostname
+  std::string fault;                    // nothing could be asked
+  std::vector<std::string> key_faults;  // why keys or tables of DKIM and ARC cannot be used
 };
 AskedNames ask_names(const config::Config& config);
 

@@ -89,9 +89,10 @@ BOOST_AUTO_TEST_CASE(keys_that_opendkim_conf_names_in_a_file_that_it_includes_ar
 }
 
 BOOST_AUTO_TEST_CASE(a_key_that_only_seals_is_closed_too) {
-  around.machine.read = [](const std::string& file) -> std::optional<std::string> {
+  std::string text = "KeyTable /etc/dkim/table\n";
+  around.machine.read = [&](const std::string& file) -> std::optional<std::string> {
     if (file == "/etc/dkim/table") return "k example.org:s1:/etc/dkim/s1.private\n";
-    if (file == "/etc/opendkim.conf") return "KeyTable /etc/dkim/table\n";
+    if (file == "/etc/opendkim.conf") return text;
     return std::nullopt;
   };
   const auto hidden = [&](const std::string& main_cf, const std::string& options = {}) {
@@ -108,7 +109,13 @@ BOOST_AUTO_TEST_CASE(a_key_that_only_seals_is_closed_too) {
   BOOST_TEST(hidden(table).empty());
   BOOST_TEST((hidden(table + "arc_seal_key = k\n") == both));
   BOOST_TEST((hidden(table, " -o arc_seal_key=k") == both));
-  BOOST_TEST((hidden("dkim_opendkim_conf = /etc/opendkim.conf\ndkim_signing = no\narc_seal_key = k\n") == both));
+  const std::string conf = "dkim_opendkim_conf = /etc/opendkim.conf\narc_seal_key = k\n";
+  BOOST_TEST((hidden(conf + "dkim_signing = no\n") == both));
+  // One that signs with its KeyFile, and seals with a key of its KeyTable.
+  text = "KeyTable /etc/dkim/table\nKeyFile /etc/dkim/s2.private\n";
+  std::set<std::string> all = both;
+  all.insert("/etc/dkim/s2.private");
+  BOOST_TEST((hidden(conf + "dkim_signing = yes\n") == all));
 }
 
 BOOST_AUTO_TEST_CASE(programs_that_deliver_nowhere_have_no_sockets_of_the_internet) {

@@ -56,10 +56,9 @@ bool add_dkim(const config::Config& config, const Machine& machine, std::set<std
   if (!s.dkim_opendkim_conf.empty()) {
     OpendkimNames names;
     names.read(machine, s.dkim_opendkim_conf, 0);
-    if (names.signing_table.empty() && (s.arc_seal_key.empty() || names.key_table.empty())) {
-      if (names.key_file.starts_with('/')) out.insert(names.key_file);
-      return true;
-    }
+    // Without a table of senders the one key signs; a table of keys may have the one that seals.
+    if (names.signing_table.empty() && names.key_file.starts_with('/')) out.insert(names.key_file);
+    if (names.signing_table.empty() && (s.arc_seal_key.empty() || names.key_table.empty())) return true;
     table = names.key_table;
   }
   const auto file = plain_file(table);

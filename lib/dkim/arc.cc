@@ -4,6 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/dkim/tag_list.h"
+#include "lib/mail/address.h"
 #include "lib/sasl/base64.h"
 
 namespace pen::dkim {
@@ -17,14 +18,36 @@ std::optional<std::size_t> instance_of(std::string_view text) {
   return static_cast<std::size_t>(*number);
 }
 
+/// Skips blanks and comments.
+void skip_cfws(std::string_view& text) {
+  int depth = 0;
+  while (!text.empty() && (depth > 0 || text.front() == '(' || ascii_space(text.front()))) {
+    const char c = text.front();
+    if (c == '(') ++depth;
+    if (c == ')') --depth;
+    text.remove_prefix(std::min<std::size_t>(c == '\\' ? 2 : 1, text.size()));
+  }
+}
+
+/// The number in front of results: "i=1; server; results", with comments anywhere (RFC 8617 section 4.2.1).
+std::optional<std::size_t> instance_of_results(std::string_view value) {
+  for (const char c : {'i', '='}) {
+    skip_cfws(value);
+    if (!value.starts_with(c)) return std::nullopt;
+    value.remove_prefix(1);
+  }
+  skip_cfws(value);
+  const std::size_t size = std::min(value.find_first_not_of("0123456789"), value.size());
+  const auto number = instance_of(value.substr(0, size));
+  value.remove_prefix(size);
+  skip_cfws(value);
+  return value.empty() || value.front() == ';' ? number : std::nullopt;
+}
+
 /// The number of the set that a field belongs to.
 std::optional<std::size_t> instance_of(const FieldView& field) {
   const auto value = value_of(field.whole);
-  if (iequals(field.name, kArcResultsName)) {
-    // "i=1; server; results"
-    const auto first = without_blanks(value.substr(0, value.find(';')));
-    return first.starts_with("i=") ? instance_of(std::string_view(first).substr(2)) : std::nullopt;
-  }
+  if (iequals(field.name, kArcResultsName)) return instance_of_results(value);
   const auto tags = TagList::parse(value);
   const auto* text = tags ? tags->find("i") : nullptr;
   return text != nullptr ? instance_of(*text) : std::nullopt;
@@ -156,7 +179,9 @@ std::string ArcChain::arrange() {
 
 std::string ArcChain::read_seals(WallTime now) {
   for (std::size_t i = 0; i < sets_.size(); ++i) {
-    const auto tags = TagList::parse(value_of(sets_[i].seal));
+    const auto text = value_of(sets_[i].seal);
+    if (text.size() > Signature::kMaxSize) return "a seal is too large";
+    const auto tags = TagList::parse(text);
     if (!tags) return "a seal: " + tags.error().message();
     // RFC 8617 section 4.1.3: what a seal covers is fixed.
     if (tags->find("h") != nullptr) return "a seal with h=";
@@ -166,6 +191,10 @@ std::string ArcChain::read_seals(WallTime now) {
       if (value == nullptr || value->empty()) return "a seal without " + std::string(name) + "=";
       *into = *value;
     }
+    // As those of signatures: names to ask DNS for, and to show.
+    constexpr bool kUtf8 = true;
+    if (!mail::valid_hostname(seal.domain, kUtf8)) return "a seal with a name that cannot be: d=";
+    if (!mail::valid_hostname("s." + seal.selector, kUtf8)) return "a seal with a name that cannot be: s=";
     const auto* algorithm = tags->find("a");
     for (const auto known : {Algorithm::rsa_sha256, Algorithm::ed25519_sha256})
       if (algorithm != nullptr && iequals(*algorithm, algorithm_name(known))) seal.algorithm = known;
@@ -211,17 +240,26 @@ std::string ArcChain::covered_by_message() const {
   return out;
 }
 
-ArcChain::Covered ArcChain::covered_by_seals() const {
-  Covered out;
-  const auto add = [&](std::string_view whole) {
-    append_canonical(Form::relaxed, whole, out.text);
-    out.text += "\r\n";
+std::vector<std::string> ArcChain::digests_of_seals() const {
+  std::vector<std::string> out;
+  Sha256 all;
+  std::string text;
+  const auto add = [](std::string_view canonical, Sha256& to) {
+    to.update(canonical);
+    to.update("\r\n");
+  };
+  const auto canonical = [&](std::string_view whole) -> std::string_view {
+    text.clear();
+    append_canonical(Form::relaxed, whole, text);
+    return text;
   };
   for (const Set& set : sets_) {
-    add(set.results);
-    add(set.message);
-    out.ends.push_back(out.text.size());
-    add(set.seal);
+    add(canonical(set.results), all);
+    add(canonical(set.message), all);
+    Sha256 here = all.copy();
+    here.update(canonical(without_signature(set.seal)));
+    out.push_back(here.finish());
+    add(canonical(set.seal), all);
   }
   return out;
 }
@@ -241,23 +279,24 @@ ArcOutcome ArcChain::result(const std::map<std::string, KeyAnswer>& answers) {
   form_.reset();
   if (digest_.finish() != newest_.body_digest) return end(ArcVerdict::fail, "the body has changed");
   const auto holds = [&](const std::string& selector, const std::string& domain, Algorithm algorithm,
-                         std::string_view signature, const std::string& covered, const std::string& what) {
+                         std::string_view signature, std::string_view digest, const std::string& what) {
     const Key key = key_of(answers, selector, domain, algorithm);
     if (key.unknown) (void)end(ArcVerdict::temperror, "no answer about a key from DNS");
     if (!key.problem.empty()) (void)end(ArcVerdict::fail, what + ": " + key.problem);
     if (!key.key) return false;
-    if (!key.key->verifies(covered, signature)) (void)end(ArcVerdict::fail, what + " is not for this header");
+    if (!key.key->verifies_digest(digest, signature)) (void)end(ArcVerdict::fail, what + " is not for this header");
     return out.verdict == ArcVerdict::none;
   };
-  if (!holds(newest_.selector, newest_.domain, *newest_.algorithm, newest_.signature, covered_by_message(),
+  Sha256 message;
+  message.update(covered_by_message());
+  if (!holds(newest_.selector, newest_.domain, *newest_.algorithm, newest_.signature, message.finish(),
              "the message signature"))
     return out;
-  const Covered before = covered_by_seals();
+  const std::vector<std::string> digests = digests_of_seals();
   for (std::size_t i = sets_.size(); i-- > 0;) {
     const Seal& seal = sets_[i].sealed;
-    std::string covered = before.text.substr(0, before.ends[i]);
-    append_canonical(Form::relaxed, without_signature(sets_[i].seal), covered);
-    if (!holds(seal.selector, seal.domain, *seal.algorithm, seal.signature, covered, "seal " + std::to_string(i + 1)))
+    if (!holds(seal.selector, seal.domain, *seal.algorithm, seal.signature, digests[i],
+               "seal " + std::to_string(i + 1)))
       return out;
   }
   out.verdict = ArcVerdict::pass;

@@ -8,7 +8,7 @@
 ///          ArcOutcome outcome = chain.result(answers);
 ///          if (outcome.verdict == ArcVerdict::pass && … outcome.sealer … && says_dmarc_pass(outcome.seen, from)) …
 /// Rules:   the newest message signature and all seals must hold. Sealing: arc_seal.h.
-/// Bounds:  kMostSets; a longer chain fails.
+/// Bounds:  kMostSets; a longer chain fails. Of each seal Signature::kMaxSize. The text of a chain is read once.
 /// Thread:  any, one call at a time. The text of the fields must live until result().
 /// Source:  RFC 8617 sections 4.1, 4.4 and 5.2.
 #include <array>
@@ -70,12 +70,8 @@ class ArcChain {
   std::string arrange();
   std::string read_seals(WallTime now);
   std::string covered_by_message() const;
-  /// What each seal covers before itself: all sets in canonical form, and how far each seal's part goes.
-  struct Covered {
-    std::string text;
-    std::vector<std::size_t> ends;
-  };
-  Covered covered_by_seals() const;
+  /// The digest of what each seal covers: all sets before it, and its own. A long chain is read once.
+  std::vector<std::string> digests_of_seals() const;
 
   std::vector<FieldView> fields_;
   std::vector<Set> sets_;  // by instance, the first is 1

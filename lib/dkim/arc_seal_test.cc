@@ -50,11 +50,7 @@ struct Relay {
     for (const char c : body) sealer.body(std::string_view(&c, 1));
     std::string set;
     if (by_steps) {
-      // Signatures of the wrong message: only the steps and the sizes count here.
-      const std::string any(key->signature_size(), 'x');
-      BOOST_TEST(sealer.message_digest().size() == 32U);
-      BOOST_TEST(sealer.seal_digest(any).size() == 32U);
-      set = sealer.finish(any);
+      set = sealer.finish(key->sign_digest(sealer.seal_digest(key->sign_digest(sealer.message_digest()))));
     } else {
       set = sealer.finish();
     }
@@ -130,7 +126,9 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_elsewhere_signs_twice) {
   Relay r;
   r.seal("one.example", true, true);
   BOOST_TEST(has(r.newest("ARC-Seal"), "i=1;"));
-  BOOST_TEST(r.judged().reason == "the message signature is not for this header");
+  BOOST_TEST(r.word() == "pass", r.judged().reason);
+  r.seal("two.example", false, true);
+  BOOST_TEST(r.word() == "pass", r.judged().reason);
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_chain_is_said_to_be_broken_and_is_not_sealed_again) {

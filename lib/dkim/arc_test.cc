@@ -18,6 +18,8 @@ struct Message {
   std::string body = "hello\r\n";
   Dns dns;
   std::vector<std::string> sets;  // of the header, the oldest first
+  std::string instance = "i=#";   // how the number stands in ARC-Authentication-Results:
+  std::string selector = "s";
 
   static std::string digest(std::string_view text) {
     Sha256 sha;
@@ -32,12 +34,13 @@ struct Message {
   void seal(const std::string& domain, const std::string& saw, const std::string& chain, bool rsa = false) {
     const auto key = PrivateKey::generate(rsa ? Algorithm::rsa_sha256 : Algorithm::ed25519_sha256, 1024);
     const std::string algorithm(algorithm_name(key->algorithm()));
-    dns["s._domainkey." + domain] = {
+    dns[selector + "._domainkey." + domain] = {
         KeyAnswer::State::found,
         {std::string("v=DKIM1; k=") + (rsa ? "rsa" : "ed25519") + "; p=" + sasl::base64_encode(key->public_bytes())}};
     const std::string i = std::to_string(sets.size() + 1);
-    const std::string results = "ARC-Authentication-Results: i=" + i + "; mx." + domain + "; " + saw;
-    const std::string common = "i=" + i + "; a=" + algorithm + "; d=" + domain + "; s=s; ";
+    std::string results = "ARC-Authentication-Results: " + instance + "; mx." + domain + "; " + saw;
+    results.replace(results.find('#'), 1, i);
+    const std::string common = "i=" + i + "; a=" + algorithm + "; d=" + domain + "; s=" + selector + "; ";
     std::string message = "ARC-Message-Signature: " + common +
                           "c=relaxed/simple;\r\n\th=From:Subject; bh=" + sasl::base64_encode(digest(body)) + "; b=";
     message += sasl::base64_encode(
@@ -103,6 +106,51 @@ BOOST_AUTO_TEST_CASE(a_chain_of_more_than_fifty_sets_is_none) {
   BOOST_TEST(m.word() == "fail");
   const ArcChain chain(split_fields(m.text(), 1000), kNow);
   BOOST_TEST(chain.wanted().empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_number_of_results_may_have_comments_around_it) {
+  for (const auto* form : {"(a; i=9 \\) (b)) i(;)=\t(c)#(d) ", "i = #", " (x)i=# (y)"}) {
+    Message m;
+    m.instance = form;
+    m.seal("one.example", "spf=pass", "none");
+    BOOST_TEST(m.word() == "pass", form);
+    BOOST_TEST(ArcPlace::of(split_fields(m.text(), 1000)).sets.size() == 1U);
+  }
+  for (const auto* form : {"(i=#", "(a) # (i=)", "i=(#)", "i=1(a)#)", "j=#", "i=\"#\"", "i=# 1", "i=#(a)1", "I=#"}) {
+    Message m;
+    m.instance = form;
+    m.seal("one.example", "spf=pass", "none");
+    BOOST_TEST(m.word() == "fail", form);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_names_of_a_sealer_are_bounded_as_those_of_a_signature) {
+  for (const std::string& domain :
+       std::initializer_list<std::string>{"-", "a b.example", "x/../y", std::string(300, 'a') + ".example"}) {
+    Message m;
+    m.seal("one.example", "spf=pass", "none");
+    m.sets[0] = replaced(m.sets[0], "ARC-Seal: i=1; a=ed25519-sha256; d=one.example",
+                         "ARC-Seal: i=1; a=ed25519-sha256; d=" + domain);
+    const auto outcome = Message::check(m.text(), m.body, m.dns);
+    BOOST_TEST(outcome.reason == "a seal with a name that cannot be: d=", outcome.reason);
+    BOOST_TEST(ArcChain(split_fields(m.text(), 1000), kNow).wanted().empty());
+  }
+  Message m;
+  m.seal("one.example", "spf=pass", "none");
+  const std::string good = m.sets[0];
+  m.sets[0] = replaced(good, "s=s; cv", "s=s s; cv");
+  BOOST_TEST(Message::check(m.text(), m.body, m.dns).reason == "a seal with a name that cannot be: s=");
+  m.sets[0] = replaced(good, "s=s; cv", "s=s; z=" + std::string(Signature::kMaxSize, 'a') + "; cv");
+  BOOST_TEST(Message::check(m.text(), m.body, m.dns).reason == "a seal is too large");
+}
+
+BOOST_AUTO_TEST_CASE(a_long_chain_is_checked) {
+  Message m;
+  m.seal("one.example", "spf=pass (" + std::string(300000, 'x') + ")", "none");
+  for (int i = 0; i < 3; ++i) m.seal("d" + std::to_string(i) + ".example", "arc=pass", "pass", i == 1);
+  BOOST_TEST(m.word() == "pass");
+  m.sets[0] = replaced(m.sets[0], "xxx", "xyx");
+  BOOST_TEST(m.word() == "fail");
 }
 
 BOOST_AUTO_TEST_CASE(any_change_breaks_the_chain) {

@@ -91,6 +91,12 @@ std::string Sha256::finish() {
   return out;
 }
 
+Sha256 Sha256::copy() const {
+  Sha256 out;
+  PEN_CHECK(EVP_MD_CTX_copy_ex(out.context_->context.get(), context_->context.get()) == 1, "SHA-256");
+  return out;
+}
+
 struct PrivateKey::Key {
   explicit Key(Owned<EVP_PKEY> k) : key(std::move(k)) {}
   Owned<EVP_PKEY> key;
@@ -155,8 +161,10 @@ std::shared_ptr<const PrivateKey> PrivateKey::generate(Algorithm algorithm, unsi
 
 unsigned PrivateKey::bits() const { return static_cast<unsigned>(EVP_PKEY_get_bits(key_->key.get())); }
 
-std::string PrivateKey::sign(std::string_view covered) const {
-  const std::string digest = sha256(covered);  // Ed25519 signs it too, and not the text (RFC 8463 section 3)
+std::string PrivateKey::sign(std::string_view covered) const { return sign_digest(sha256(covered)); }
+
+std::string PrivateKey::sign_digest(std::string_view digest) const {
+  // Ed25519 signs it too, and not the text (RFC 8463 section 3).
   std::string out(signature_size(), '\0');
   std::size_t size = out.size();
   bool good = false;
@@ -241,17 +249,23 @@ Result<PublicKey> PublicKey::of(const KeyRecord& record) {
 }
 
 bool PublicKey::verifies(std::string_view covered, std::string_view signature) const {
-  const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
-  const bool rsa = algorithm_ == Algorithm::rsa_sha256;
-  std::string digest;
-  if (!rsa) {
-    digest = sha256(covered);
-    covered = digest;
+  return verifies_digest(sha256(covered), signature);
+}
+
+bool PublicKey::verifies_digest(std::string_view digest, std::string_view signature) const {
+  bool good = false;
+  if (algorithm_ == Algorithm::rsa_sha256) {
+    const Owned<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_from_pkey(nullptr, key_->key.get(), nullptr));
+    good = EVP_PKEY_verify_init(context.get()) == 1 &&
+           EVP_PKEY_CTX_set_rsa_padding(context.get(), RSA_PKCS1_PADDING) == 1 &&
+           EVP_PKEY_CTX_set_signature_md(context.get(), EVP_sha256()) == 1 &&
+           EVP_PKEY_verify(context.get(), bytes_of(signature), signature.size(), bytes_of(digest), digest.size()) == 1;
+  } else {
+    // RFC 8463 section 3: the digest is what is signed.
+    const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
+    good = EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key_->key.get()) == 1 &&
+           EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(digest), digest.size()) == 1;
   }
-  const EVP_MD* md = rsa ? EVP_sha256() : nullptr;
-  const bool good =
-      EVP_DigestVerifyInit(context.get(), nullptr, md, nullptr, key_->key.get()) == 1 &&
-      EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(covered), covered.size()) == 1;
   ERR_clear_error();
   return good;
 }

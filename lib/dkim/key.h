@@ -37,6 +37,8 @@ class Sha256 {
   void update(std::string_view data);
   /// 32 raw bytes; nothing more may be added.
   std::string finish();
+  /// Another one that goes on from here.
+  Sha256 copy() const;
 
  private:
   struct Context;
@@ -79,6 +81,8 @@ class PrivateKey : public SigningKey {
   unsigned bits() const;
   /// Signs what a signature covers. Raw bytes, signature_size() of them.
   std::string sign(std::string_view covered) const;
+  /// The same with the SHA-256 of what is covered.
+  std::string sign_digest(std::string_view digest) const;
   /// PKCS #8.
   std::string pem() const;
   std::string public_bytes() const override;
@@ -97,6 +101,8 @@ class PublicKey {
   PublicKey(PublicKey&&) noexcept;
   ~PublicKey();
   bool verifies(std::string_view covered, std::string_view signature) const;
+  /// The same with the SHA-256 of what is covered.
+  bool verifies_digest(std::string_view digest, std::string_view signature) const;
 
  private:
   struct Key;

@@ -40,6 +40,8 @@ class AnyHostForm {
   explicit AnyHostForm(Options options) : options_(options) {}
   /// Before next(): 8-bit parts stay as they are.
   void keep_eight_bit() { options_.seven_bit = false; }
+  /// Whether no line of it would be broken.
+  bool lines_fit(Facts facts) const { return options_.line_limit == 0 || facts.longest_line <= options_.line_limit; }
   void next(std::string& piece, Facts so_far, bool last);
   void settle(mail::BodyFacts& facts) &&;
   /// Lines that were broken.

@@ -1,6 +1,7 @@
 #include "lib/intake/body.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -154,24 +155,27 @@ async::Task<void> Body::end(async::Until until) {
 void Body::show_signature() {
   if (!signature_ || shown_) return;
   shown_ = ended_;
-  if (!signature_->begun()) {
-    if (signature_->decide(content_.pending(), !content_.in_header())) {
-      if (signature_->seals()) form_->keep_eight_bit();
-      bring_into_form();
-    }
-    front_ = signature_->begin(content_.pending());
-  } else {
-    if (signature_->signs()) bring_into_form();
-    signature_->more(content_.pending());
+  if (signature_->begun()) {
+    if (forming_) bring_into_form();
+    return signature_->more(content_.pending());
   }
+  const bool lines_fit = form_->lines_fit(form_facts());
+  if (signature_->decide(content_.pending(), !content_.in_header(), lines_fit)) {
+    if (signature_->seals()) form_->keep_eight_bit();
+    forming_ = true;
+    bring_into_form();
+  }
+  front_ = signature_->begin(content_.pending());
+}
+
+AnyHostForm::Facts Body::form_facts() const {
+  if (complete_) return {facts_.longest_line, facts_.eight_bit_body};
+  return {content_.facts_so_far().longest_line(), content_.facts_so_far().eight_bit_body()};
 }
 
 void Body::bring_into_form() {
-  const AnyHostForm::Facts so_far =
-      complete_ ? AnyHostForm::Facts{facts_.longest_line, facts_.eight_bit_body}
-                : AnyHostForm::Facts{content_.facts_so_far().longest_line(), content_.facts_so_far().eight_bit_body()};
   std::string piece = content_.take();
-  form_->next(piece, so_far, ended_);
+  form_->next(piece, form_facts(), ended_);
   content_.replace_pending(std::move(piece));
   if (!ended_) return;
   broken_lines_ = form_->broken();
@@ -209,8 +213,18 @@ async::Task<void> Body::finish_signature(async::Until until) {
   if (!done) failed(done.error());
 }
 
+void Body::check_size() {
+  if (problem() != Problem::none) return;
+  const std::uint64_t held = lease_ ? written_ : content_.pending().size();
+  if (held == facts_.size) return;
+  problem_ = Problem::write_failed;
+  error_text_ =
+      fmt::format("spool file: {} bytes of content, but {} were counted: an error of this program", held, facts_.size);
+}
+
 async::Task<void> Body::finish(async::Until until) {
   if (!ended_) co_await end(until);
+  check_size();
   if (signature_ && problem() == Problem::none) co_await finish_signature(until);
   if (lease_ && problem() == Problem::none) co_await sync();
 }

@@ -18,10 +18,11 @@
 /// Signed:  sign_with() leaves room in front of the content in the file, as soon as the header is known, and finish()
 ///          fills it: nothing is written twice. facts(), text() and HeldContent are without it until then.
 ///          Before it is signed, content is brought into a form that every host takes (any_host_form.h): by the first
-///          write, or by end(). What is not signed stays as it is. What is sealed (ARC) is the mail of others: of it
-///          only lines that no host takes are changed.
+///          write, or by end(). What is not signed stays as it is. What is sealed (ARC) is the mail of others, and
+///          stays as it is too; only where a filter of this host has put long lines behind the first write, these are
+///          broken.
 /// Errors:  a problem of the spool is kept in problem(); later content is dropped, so that the receiver can read on
-///          and answer at the end.
+///          and answer at the end. So is content of another size than was counted (write_failed).
 /// Thread:  the loop's; writes and syncs run on the handler pool.
 #include <memory>
 #include <optional>
@@ -143,8 +144,12 @@ class Body {
   async::Task<void> write_out(async::Until until, bool last);
   /// Shows the signature what is pending. Returns the room that it needs.
   void show_signature();
-  /// Brings what is pending into the form of signed content.
+  /// Brings what is pending into the form of signed content: once begun, all that follows, whatever becomes of the
+  /// signature, for the form holds bytes back and counts those that it adds.
   void bring_into_form();
+  AnyHostForm::Facts form_facts() const;
+  /// The content must be as long as its facts say: of a longer one the queue would lose the end.
+  void check_size();
   /// Makes the signature, and puts it in front.
   async::Task<void> finish_signature(async::Until until);
   async::Task<void> sync();
@@ -162,6 +167,7 @@ class Body {
   std::unique_ptr<Lease> lease_;
   std::unique_ptr<signing::MessageSignature> signature_;  // nullptr: not signed
   std::optional<AnyHostForm> form_;                       // of what is signed
+  bool forming_ = false;                                  // it was begun
   std::uint64_t broken_lines_ = 0;
   bool converted_ = false, signed_ = false;
   std::uint64_t declared_;

@@ -49,7 +49,8 @@ class MemoryQueue final : public Queue {
     if (outcome == Enqueued::ok) {
       Stored s{envelope, std::string(body), lease == nullptr};
       if (lease) {
-        s.content.resize(envelope.body.size);
+        // All that was written, whatever the envelope says of its size.
+        s.content.resize(static_cast<std::size_t>(std::max<off_t>(::lseek(lease->fd(), 0, SEEK_END), 128)) - 128);
         const auto n = ::pread(lease->fd(), s.content.data(), s.content.size(), 128);
         s.content.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
       }

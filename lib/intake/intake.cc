@@ -1,5 +1,7 @@
 #include "lib/intake/intake.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <ranges>
@@ -203,9 +205,21 @@ void Message::sign(Body& body) const {
   auto signature =
       std::make_unique<signing::MessageSignature>(may ? s.signing : nullptr, intake_.loop.clock().wall_now());
   if (seal_) signature->seal(*seal_);
+  body.sign_with(std::move(signature), signed_form());
+}
+
+AnyHostForm::Options Message::signed_form() const {
   // Binary content goes to hosts that take it as it is, or nowhere.
   const bool binary = envelope_.body_type == mail::BodyType::binary_mime;
-  body.sign_with(std::move(signature), binary ? AnyHostForm::Options() : s.signed_form);
+  return binary ? AnyHostForm::Options() : intake_.settings.signed_form;
+}
+
+void Message::seal(signing::ToSeal how) {
+  // A body is sealed while it is written: then lines to come cannot be known any more.
+  if (AnyHostForm(signed_form()).lines_fit({.longest_line = body()->facts().longest_line}))
+    seal_.emplace(std::move(how));
+  else if (intake_.log_info)
+    intake_.log_info(fmt::format("{}: not sealed: {}", queue_id(), signing::MessageSignature::kLongLine));
 }
 
 Body& Message::open_body(std::uint64_t expected) {

@@ -174,8 +174,9 @@ class Message {
   /// The client may have mail signed (Settings::signing), by its From: field. Mail on its way to a content filter is
   /// not: it is when it comes back. Call this before open_body().
   void may_be_signed(bool yes) { may_be_signed_ = yes; }
-  /// The message is sealed (ARC) if it is not signed, as the content is at commit(). Call this before add_results().
-  void seal(signing::ToSeal how) { seal_.emplace(std::move(how)); }
+  /// The message is sealed (ARC) if it is not signed, as the content is at commit(). Call this after show_content() and
+  /// before add_results(). One with lines that not every host takes is not: it would have to be changed before.
+  void seal(signing::ToSeal how);
   /// Leaves this field out of the content and keeps its value: taken_field(). Call this before open_body(); the name
   /// must outlive the message.
   void take_field(std::string_view name) { take_fields_.push_back(name); }
@@ -233,6 +234,7 @@ class Message {
   HeaderMapping header_mapping(bool remote) const;
   /// Whether a body of this message may be signed, by its route.
   bool signable() const;
+  AnyHostForm::Options signed_form() const;
   /// Makes the body one that is signed or sealed, if it shall be.
   void sign(Body& body) const;
   /// Logs why the message was not signed, where somebody may expect it.

@@ -89,10 +89,11 @@ struct Fixture {
   void judge(const std::string& field = "Authentication-Results: mx; none") {
     BOOST_TEST((run(message->show_content(soon())).outcome == Outcome::ok));
     const std::string content = read().substr(message->bytes_in_front());
+    const auto place = dkim::ArcPlace::of(dkim::split_fields(content, 100000));
     message->seal({.sealing = intake.settings.sealing,
                    .results = " mx.example.org;\r\n\tspf=none",
-                   .verdict = dkim::ArcVerdict::none,
-                   .chain = {}});
+                   .verdict = place.text.empty() ? dkim::ArcVerdict::none : dkim::ArcVerdict::fail,
+                   .chain = place.text});
     const std::size_t header = content.find("\r\n\r\n") + 4;
     BOOST_TEST((run(message->add_results(field, {}, header, soon())).outcome == Outcome::ok));
   }
@@ -278,18 +279,106 @@ BOOST_AUTO_TEST_CASE(a_filter_sees_no_seal_and_what_it_writes_is_sealed) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_sealed_keeps_its_8_bit_parts_but_no_line_that_no_host_takes) {
+BOOST_AUTO_TEST_CASE(what_is_sealed_keeps_its_8_bit_parts) {
   intake.settings.signed_form = {.line_limit = 998, .seven_bit = true};
-  const std::string eight = kHeader +
-                            "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                            "Content-Transfer-Encoding: 8bit\r\n\r\nGr\xc3\xbc\xc3\x9f"
-                            "e\r\n";
-  take(eight + std::string(2000, 'x') + "\r\n", false);
+  take(kHeader +
+           "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+           "Content-Transfer-Encoding: 8bit\r\n\r\nGr\xc3\xbc\xc3\x9f"
+           "e\r\n",
+       false);
   judge();
   BOOST_TEST((commit().outcome == Outcome::ok));
   BOOST_TEST(chain_verdict() == "pass");
   BOOST_TEST(stored().content.contains("Gr\xc3\xbc\xc3\x9f"));
-  BOOST_TEST(stored().envelope.body.longest_line <= 998U);
+}
+
+BOOST_AUTO_TEST_CASE(mail_with_lines_that_not_every_host_takes_is_stored_as_it_came) {
+  intake.settings.signed_form = {.line_limit = 998, .seven_bit = true};
+  const std::string line = std::string(3000, 'x') + "\r\n";
+  const std::string arc = "ARC-Seal: " + std::string(3000, 'x') + "\r\n";
+  const std::string contents[] = {
+      kHeader + "\r\n" + line, kHeader + "\r\n" + line + large(400000),
+      large(400000) + line,    arc + kHeader + "\r\n",
+      arc + large(400000),     "X: " + line + large(20000),
+  };
+  for (const std::size_t memory : {BodyMemory::kAllowed, std::size_t{1}}) {
+    for (const std::string& content : contents) {
+      intake.bodies = BodyMemory(memory);
+      take(content, false);
+      std::string told;
+      intake.log_info = [&](const std::string& said) { told += said + "\n"; };
+      judge("");
+      BOOST_TEST((commit().outcome == Outcome::ok));
+      BOOST_TEST((stored().content.ends_with(content)));
+      BOOST_TEST(stored().content.size() == stored().envelope.body.size);
+      BOOST_TEST(told.contains(": not sealed: it has a line that not every host takes\n"), told);
+      BOOST_TEST(!told.contains("breaking"), told);
+      message.reset();
+      intake.log_info = nullptr;
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_size_is_that_of_the_content_whatever_a_filter_did_to_lines_and_chain) {
+  intake.settings.signed_form = {.line_limit = 998, .seven_bit = true};
+  const std::string line = std::string(3000, 'x') + "\r\n", seal = "ARC-Seal: i=1; cv=none\r\n";
+  struct Case {
+    std::string header, body, outcome;
+  } const cases[] = {
+      {{}, line + large(400000), "a line"},
+      {{}, line, "a line"},
+      {seal, line + large(400000), "chain"},
+      {seal, large(400000) + line + line, "chain"},
+      {{}, large(400000) + line + large(400000), "sealed"},
+      {{}, large(400000) + line, "sealed"},
+      {"ARC-Seal: " + line, large(400000), "chain"},
+  };
+  for (const std::size_t memory : {BodyMemory::kAllowed, std::size_t{1}}) {
+    for (const Case& one : cases) {
+      intake.bodies = BodyMemory(memory);
+      take(kSmall, false);
+      judge();
+      BOOST_TEST((run(message->hold_content(soon())).outcome == Outcome::ok));
+      const std::string header = one.header + mail::HeaderFields::parse(read()).fields.text();
+      const auto written = message->new_body(0);
+      mail::BdatScanner scanner({});
+      for (std::string_view rest = one.body; !rest.empty();
+           rest.remove_prefix(std::min<std::size_t>(rest.size(), 777))) {
+        scanner.feed(rest.substr(0, 777), written->content());
+        if (written->must_drain()) run(written->drain(soon()));
+      }
+      scanner.finish(written->content());
+      run(written->end(soon()));
+      std::string told;
+      intake.log_info = [&](const std::string& said) { told += said + "\n"; };
+      const auto done = run(message->replace_content(header, HeldContent(pool, *written), soon()));
+      BOOST_TEST((done.outcome == Outcome::ok));
+      BOOST_TEST((commit().outcome == Outcome::ok));
+      BOOST_TEST(stored().content.size() == stored().envelope.body.size);
+      if (one.outcome == "sealed") {
+        BOOST_TEST(chain_verdict() == "pass");
+        BOOST_TEST(stored().envelope.body.longest_line <= 998U);
+      } else {
+        BOOST_TEST((stored().content == header + "\r\n" + one.body));
+        BOOST_TEST(told.contains(": not sealed: "), told);
+        BOOST_TEST(told.contains(one.outcome), told);
+      }
+      message.reset();
+      intake.log_info = nullptr;
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_header_too_large_to_be_sealed_is_no_reason_to_refuse_mail) {
+  std::string header = kHeader;
+  while (header.size() < 1200000) header += "X-Long: " + std::string(900, 'x') + "\r\n";
+  take(header + "\r\nbody\r\n", false);
+  std::string told;
+  intake.log_info = [&](const std::string& said) { told += said + "\n"; };
+  judge();
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST((stored().content.ends_with("\r\nAuthentication-Results: mx; none\r\n" + header + "\r\nbody\r\n")));
+  BOOST_TEST(told.contains(": not sealed: its header is too large\n"), told);
 }
 
 BOOST_AUTO_TEST_CASE(own_mail_is_signed_and_not_sealed) {

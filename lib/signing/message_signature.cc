@@ -29,18 +29,25 @@ std::string author(const std::vector<dkim::FieldView>& fields, const std::vector
 
 }  // namespace
 
-bool MessageSignature::decide(std::string_view content, bool whole) {
+bool MessageSignature::decide(std::string_view content, bool whole, bool lines_fit) {
   decided_ = true;
   const auto fields = dkim::split_fields(content, dkim::Signer::kMostFields);
   if (signing_ && decide_keys(content, fields, whole)) return true;
-  return to_seal_ && !problem_ && decide_seal(content, fields, whole);
+  return to_seal_ && !problem_ && decide_seal(content, fields, whole, lines_fit);
 }
 
-bool MessageSignature::decide_seal(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole) {
-  if (!whole || header_size(content, fields) > kMaxHeader) {
-    problem_ = Error(dkim::DkimError::too_large, "header to be sealed");
-    return false;
-  }
+bool MessageSignature::decide_seal(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole,
+                                   bool lines_fit) {
+  const auto place = dkim::ArcPlace::of(fields);
+  if (!whole || header_size(content, fields) > kMaxHeader)
+    unsealed_ = "its header is too large";
+  else if (place.text != to_seal_->chain)  // what filters of this host have done to a chain is not what was checked
+    unsealed_ = "its chain has changed since it was checked";
+  else if (!lines_fit)
+    unsealed_ = kLongLine;
+  else
+    unsealed_ = place.obstacle(to_seal_->verdict);
+  if (!unsealed_.empty()) return false;
   auto key = to_seal_->sealing->key();
   if (!key) {
     problem_ = std::move(key).error();
@@ -79,11 +86,6 @@ std::size_t MessageSignature::begin(std::string_view content, bool whole) {
   const auto fields = dkim::split_fields(content, dkim::Signer::kMostFields);
   const std::size_t header = header_size(content, fields);
   if (seals_) {
-    // What filters of this host have done to a chain is not what was checked.
-    const auto place = dkim::ArcPlace::of(fields);
-    unsealed_ = place.text != to_seal_->chain ? "its chain has changed since it was checked"
-                                              : place.obstacle(to_seal_->verdict);
-    if (!unsealed_.empty()) return 0;
     sealer_.emplace(to_seal_->sealing->form(), std::move(with_.front()), now_);
     sealer_->header(content.substr(0, header), to_seal_->results, to_seal_->verdict);
     sealer_->body(content.substr(header));

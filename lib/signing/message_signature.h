@@ -2,8 +2,9 @@
 /// The signatures of one message, or its seal, made while its content passes.
 ///
 /// Use:     MessageSignature signature(signing, now);
-///          if (signature.decide(content)) …                // the first piece, with the whole header in it: its form
-///                                                          // may still be changed, but for From:
+///          if (signature.decide(content)) …                // the first piece, with the whole header in it: the form
+///                                                          // of what is signed may still be changed, but for From:;
+///                                                          // of what is sealed only that of the body
 ///          std::size_t room = signature.begin(content);
 ///          signature.more(content);  …                     // every further piece
 ///          auto fields = signature.finish();               // room bytes, to be put in front of the content
@@ -11,6 +12,7 @@
 ///          signature.seal(…)                                  // before decide(): mail that is not signed is sealed
 /// Rules:   the From: field decides which keys sign. Mail without one, or of an address that no table names, has room
 ///          0 and no signature; it is sealed, if that was asked for. One that is signed is our own, and not sealed.
+///          What stands against a seal is found by decide(), before anything is changed: unsealed().
 /// Errors:  of finish(): a table or a key cannot be read now; too_large: the header is not whole, and its author is to
 ///          be signed for or has not come yet.
 /// Thread:  any, one call at a time; finish() takes the time that the keys need.
@@ -31,13 +33,16 @@ class MessageSignature {
  public:
   // More than any mail system writes: the header is held until all of it is there.
   static constexpr std::size_t kMaxHeader = 1U << 20;
+  // Of unsealed().
+  static constexpr std::string_view kLongLine = "it has a line that not every host takes";
 
   /// signing: nullptr: the message may be sealed, but not signed.
   MessageSignature(std::shared_ptr<const Signing> signing, WallTime now) : signing_(std::move(signing)), now_(now) {}
   void seal(ToSeal how) { to_seal_.emplace(std::move(how)); }
   bool begun() const { return begun_; }
-  /// Finds the keys. False: there will be no signature. whole: the header is.
-  bool decide(std::string_view content, bool whole = true);
+  /// Finds the keys. False: there will be no signature. whole: the header is. lines_fit: what is known of the content
+  /// has no line that would be broken: what has one is not sealed, for that would break the signatures of others.
+  bool decide(std::string_view content, bool whole = true, bool lines_fit = true);
   /// Decides as well, if that was not done.
   std::size_t begin(std::string_view content, bool whole = true);
   /// Whether there will be a signature or a seal, and whether it is a seal.
@@ -59,7 +64,7 @@ class MessageSignature {
 
  private:
   bool decide_keys(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole);
-  bool decide_seal(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole);
+  bool decide_seal(std::string_view content, const std::vector<dkim::FieldView>& fields, bool whole, bool lines_fit);
 
   std::shared_ptr<const Signing> signing_;
   WallTime now_;

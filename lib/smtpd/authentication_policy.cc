@@ -49,6 +49,7 @@ Result<AuthenticationPolicy> AuthenticationPolicy::read(const config::Settings& 
     if (!sealed) return fail(std::move(sealed).error().within("arc_seal_domains"));
     if (sealed->blocking()) return fail(AuthenticationError::waits, "arc_seal_domains");
     out.sealed_domains = *std::move(sealed);
+    out.seals_all = !s.arc_seal_domains.empty() && s.arc_seal_domains.front() == "static:all";
   }
   if (!out.dmarc || s.dmarc_public_suffix_file.empty()) return out;
   auto suffixes = dmarc::Suffixes::read(s.dmarc_public_suffix_file);

@@ -25,6 +25,7 @@ struct AuthenticationPolicy {
   Action quarantine = Action::none, reject = Action::none;
   map::MatchList exempt;                            // authentication_results_exempt_clients
   map::MatchList sealed_domains;                    // arc_seal_domains
+  bool seals_all = false;                           // they are all
   std::shared_ptr<const dmarc::Suffixes> suffixes;  // nullptr: the tree walk
   bool any() const { return spf || dkim; }
 

@@ -629,6 +629,21 @@ class Rotation(Suite):
                 instance.reload()
                 self.assertIn(sent(), (["e1", "next"], ["e1", "r1"]))  # DNS is asked anew
 
+    def test_a_key_that_seals_is_kept_when_it_signs_no_more(self):
+        keys = Keys(self.folder())
+        dates = keys.write("dates", "")
+        with Dns(ttl=1) as dns, Instance({**dns.settings(), **keys.settings(), "dkim_key_dates": dates,
+                                          "arc_seal_key": "R1"}, start=False) as instance:
+            for name, text in keys.records.items():
+                dns.set(name, "TXT", [text])
+            made = instance.tool("pendkim", "rotate", "-d", "sender.example", "-s", "next", "--rsa", "1024", check=True)
+            self.assertIn("; r1 goes on to seal (ARC): set arc_seal_key to sender.example.next once DNS", made.stdout)
+            keys.write("dates", "r1 - 2000-01-01\ne1 - 2000-01-01\n")
+            said = instance.tool("pendkim", "check").stdout
+            self.assertRegex(said, r"r1 \S+: ok, over since 2000\S+, and goes on to seal: set arc_seal_key to the key "
+                                   r"after it")
+            self.assertRegex(said, r"e1 \S+: over since 2000\S+: take its record out of DNS")
+
     def test_beside_key_files_a_reload_makes_the_new_tables_known(self):
         keys = Keys(self.folder())
         dates = keys.write("dates", "")

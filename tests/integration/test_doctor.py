@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -170,6 +171,20 @@ class Doctor(unittest.TestCase):
         self.expect(found, "ok", f"one._domainkey.{DOMAIN} is in DNS")
         self.expect(found, "error", f"DNS has another key at two._domainkey.{DOMAIN}")
         self.expect(found, "error", f"three._domainkey.{DOMAIN} is not in DNS")
+        # Those of one service that seals; and a table of senders that is not there, though the key that seals is.
+        mx.set(arc_seal_key="one", dkim_signing_table="refile:" + os.path.join(mx.dir, "lost"))
+        self.expect(self.findings(mx), "error", os.path.join(mx.dir, "lost"))
+        mx.set(dkim_signing="no", arc_seal_key="", dkim_signing_table="")
+        self.assertFalse([one for one in self.findings(mx) if "_domainkey" in one["what"]])
+        master = os.path.join(mx.etc, "master.cf")
+        with open(master) as file:
+            text = file.read()
+        self.assertRegex(text, r"(?m)^\S+ .* smtpd$")
+        with open(master, "w") as file:
+            file.write(re.sub(r"(?m)^(\S+ .* smtpd)$", r"\1\n  -o arc_seal_key=four", text, count=1))
+        found = self.findings(mx)
+        self.expect(found, "ok", f"one._domainkey.{DOMAIN} is in DNS")
+        self.expect(found, "error", "arc_seal_key: ")
 
     def test_filters_policy_servers_and_tables_that_answer_and_that_do_not(self):
         with Peer() as there:
