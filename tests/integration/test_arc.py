@@ -153,6 +153,11 @@ class Sealing(Checked):
                 self.assertEqual(self.verdict(sealed), "pass")
             self.assertNotIn("ARC-Seal", repr(filter.events))
 
+    def test_a_long_field_in_a_chain_costs_no_byte(self):
+        body = b"".join(b"line %d\r\n" % i for i in range(60000))
+        got = self.sent(FROM, text_of(FROM, body, extra=b"ARC-Seal: " + b"x" * 5000 + b"\r\n"))
+        self.assertTrue(got.endswith(b"\r\n\r\n" + body), got[-100:])
+
     def test_forwarded_mail_keeps_its_seal(self):
         self.instance.set(virtual_alias_maps="inline:{ { old@mine.example = b@rcpt.example } }",
                           virtual_alias_domains="mine.example", alias_maps="inline:{ { lists = far@rcpt.example } }")
