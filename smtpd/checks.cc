@@ -227,7 +227,6 @@ async::Task<Checks::Answer> Checks::run_sender_list() {
 
 Verdict Checks::finish(Answer answer) {
   Verdict verdict;
-  if (effects_.discard) if_permit_.clear();  // DISCARD says that there is no second try
   verdict.effects = std::move(effects_);
   verdict.greylisted = std::move(greylisted_);
   if (answer == Answer::reject) {

@@ -38,8 +38,9 @@ async::Task<Checks::Answer> Checks::reject_known_sender_login_mismatch(const Res
 async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   const Login* login = subject_.client->login.get();
   const auto& maps = policy_.auth.sender_logins;
-  // As in Postfix: main.cf names the restriction for submission, and at port 25 mail comes back from lists.
-  if (!policy_.settings.smtpd_sasl_auth_enable) co_return Answer::dunno;
+  // As in Postfix: main.cf names the restriction for submission, and at port 25 mail comes back from lists. XCLIENT may
+  // have told a login all the same, with what it permits.
+  if (!policy_.settings.smtpd_sasl_auth_enable && !login) co_return Answer::dunno;
   if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
 
   // Look up the address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user

@@ -513,7 +513,9 @@ int DkimTool::rotate() {
                   utc_text(from), name, join(olds), join(olds), utc_text(from + kKeptAfter)));
   const Signers signers = signers_of(config);
   for (const std::string& old : olds)
-    if (signers.seals(old))
+    if (std::ranges::any_of(signers.tables, [&](const auto& t) {
+          return t.signing->key_table() == settings.dkim_key_table && t.seals(old);
+        }))
       print(fmt::format("; {0} goes on to seal (ARC): set arc_seal_key to {1} once DNS has the record of {1}\n", old,
                         name));
   if (closed_until_reload(config, {keys, senders, settings.dkim_key_dates}))

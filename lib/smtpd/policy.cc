@@ -224,6 +224,27 @@ void look_for_idle_authentication(Policy& p) {
         "results, and seals nothing");
 }
 
+/// Restrictions about the owner of a sender where nobody can log in.
+void look_for_idle_owners(Policy& p) {
+  if (p.settings.smtpd_sasl_auth_enable || p.auth.sender_logins.empty()) return;
+  for (const auto* list : {&p.client, &p.helo, &p.sender, &p.relay, &p.recipient, &p.data, &p.end_of_data})
+    for (const Restriction& r : *list)
+      if (r.check == Check::reject_sender_login_mismatch ||
+          r.check == Check::reject_unauthenticated_sender_login_mismatch ||
+          r.check == Check::reject_known_sender_login_mismatch)
+        p.warnings.push_back(r.name +
+                             " is passed over, as in Postfix: with smtpd_sasl_auth_enable = no nobody owns a sender");
+}
+
+/// Whether a recipient is judged by how many were accepted before it.
+bool counts_recipients(const Policy& p) {
+  const auto counts = [](const RestrictionList& list) {
+    return std::ranges::find(list, Check::reject_multi_recipient_bounce, &Restriction::check) != list.end();
+  };
+  return counts(p.client) || counts(p.helo) || counts(p.sender) || counts(p.relay) || counts(p.recipient) ||
+         std::ranges::any_of(p.classes, counts);
+}
+
 bool judging_may_wait(const Policy& p) {
   const auto waits = [&](const RestrictionList& list) { return may_wait(list, p.classes); };
   if (p.resolve->blocking() || p.auth.sender_logins.blocking() || p.relay_clientcerts.blocking() || waits(p.relay) ||
@@ -296,6 +317,7 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
   PEN_TRY_ASSIGN(p.authentication, AuthenticationPolicy::read(s, {.parent_domains = false, .open = p.open}));
   look_for_idle_authentication(p);
+  look_for_idle_owners(p);
   if (auto why = AuthPolicy::unavailable(config); !why.empty()) p.warnings.push_back(std::move(why));
   PEN_TRY(read_local_clients(p, with_subdomains));
   PEN_TRY_ASSIGN(p.relay_clientcerts, open_maps(p, s.relay_clientcerts, "relay_clientcerts"));
@@ -330,7 +352,7 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
     p.warnings.push_back(told.error().context() + "; the postmaster gets no session transcripts");
   p.unknown_recipient_checks = intake::receive_steps(s.receive_override_options).unknown_recipient_checks;
   p.rcpt_asks_policy = judging_asks_policy(p);
-  p.rcpt_may_wait = !p.rcpt_asks_policy && judging_may_wait(p);
+  p.rcpt_may_wait = !p.rcpt_asks_policy && !counts_recipients(p) && judging_may_wait(p);
   return policy;
 }
 

@@ -44,7 +44,9 @@ struct Destination {
   bool known = false;                    // a record exists in destdb
   std::string suspended;                 // why nothing goes there; empty: it may
   SteadyTime judged{};                   // when that was found
-  std::uint32_t broken_off = 0;          // transactions in a row that it did not end
+  std::uint32_t broken_off = 0;          // messages in a row at which it broke off a transaction
+  std::uint64_t broken_at = 0;           // the number of the last one
+  WallTime broke_off{};                  // and when
   std::vector<Connection*> connections;  // that can take jobs, oldest first
   std::uint32_t open = 0;                // of them, those that are open and not only being opened
   std::uint32_t holding = 0;             // connections not yet closed, those that take no more jobs included

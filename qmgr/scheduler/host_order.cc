@@ -9,7 +9,7 @@ namespace pen::qmgr::scheduler {
 namespace {
 /// So many transactions in a row must fail: one may have been the message's fault.
 constexpr std::uint32_t kTakesNothing = 2;
-/// So many in a row that it breaks off: to two messages in a row it may well object in such a way.
+/// At so many messages in a row it breaks off: to two it may well object in such a way.
 constexpr std::uint32_t kBreaksOff = 3;
 /// After that a host may have changed its mind about several domains.
 constexpr std::chrono::hours kOneDomain{24};
@@ -26,8 +26,12 @@ void HostOrder::took_nothing(Destination& d) {
   memory_.keep(d);
 }
 
-void HostOrder::broke_off(Destination& d) {
-  ++d.broken_off;
+void HostOrder::broke_off(Destination& d, std::uint64_t message) {
+  if (clock_.wall - d.broke_off > options_.backoff_max) d.broken_off = 0;
+  // A message that comes back and meets it again says nothing new.
+  if (d.broken_off == 0 || d.broken_at != message) ++d.broken_off;
+  d.broken_at = message;
+  d.broke_off = clock_.wall;
   took_nothing(d);
 }
 

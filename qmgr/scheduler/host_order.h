@@ -16,12 +16,12 @@ class HostOrder {
       : options_(options), clock_(clock), back_off_(back_off), memory_(memory) {}
   /// The destination took nothing of a transaction.
   void took_nothing(Destination& d);
-  /// It did not end one.
-  void broke_off(Destination& d);
+  /// It did not end one with this message.
+  void broke_off(Destination& d, std::uint64_t message);
   /// It ended one.
   static void went_on(Destination& d) { d.broken_off = 0; }
   void took_something(Destination& d) const;
-  /// The destination has broken off several transactions in a row, and none of its connections works.
+  /// The destination has broken off at several messages in a row, and none of its connections works.
   static bool breaks_again(const Destination& d);
   bool asked_last(const Destination& d) const {
     return d.facts.asked_last_until > clock_.wall && !back_off_.forgiven(d);

@@ -216,7 +216,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
       if (j.sessions > 0 || j.route->cluster->has_several()) s.host_order.took_nothing(d);
       break;
     case JobEnd::cut_short:
-      if (!std::exchange(c.cut_short, true)) s.host_order.broke_off(d);
+      if (!std::exchange(c.cut_short, true)) s.host_order.broke_off(d, j.message->number);
       break;
     case JobEnd::own_fault:
       break;

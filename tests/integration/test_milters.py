@@ -596,6 +596,16 @@ class Own(Suite):
             notice, = (m for m in mx.virtual_box("ada").messages() if b"delivery-status" in m)
             self.assertIn(b"nobody@virtual.test.example", notice)
 
+    def test_a_filter_that_discards_opens_no_relay(self):
+        discards = {"R": lambda _, data: DISCARD if b"ada@" in data else milter.CONTINUE}
+        with Milter(discards) as f, Peer() as hop, self.instance(
+                f, mynetworks="192.0.2.0/24", smtpd_proxy_filter=f"127.0.0.1:{hop.port}") as mx, \
+                Client(mx.port) as client:
+            client.expect("MAIL FROM:<a@sender.example>", "250")
+            client.expect("RCPT TO:<ada@virtual.test.example>", "250")
+            client.expect("RCPT TO:<victim@elsewhere.example>", "454")
+            client.expect("RCPT TO:<nobody@virtual.test.example>", "550")
+
     def test_discard_by_header_checks_ends_the_run_of_filters(self):
         with Milter(edits(milter.add("X-Disc", "v"))) as f, Milter({"E": REJECT}) as behind, \
                 self.instance(f, behind, milter_header_checks="regexp:{ {/^X-Disc:/ DISCARD away} }") as mx:
