@@ -418,6 +418,7 @@ def signed(build, server_type, messages=2000):
             return path
         os.chmod(folder, 0o755)
         key = file("key")
+        os.chmod(key, 0o600)
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
         names, senders = file("keys", f"one bench.example:s:{key}\n"), file("senders", "* one\n")
         figures = relay(build, server_type, 20, messages, 4096, further=(

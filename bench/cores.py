@@ -3,7 +3,7 @@
 
     bench/cores.py [--cores 1,2,8,16,64] [--smtpd N] [--smtp N] [--keys N]
 
-Every program is one loop, and uses one core at most. The options say what it would be with several of one. The rate
+Every process is one loop, and uses one core at most. The options say what several of a program give. The rate
 is the least of what each program can do with its own cores and of what all cores together can do.
 Not in it: the disk (one sync for each group of messages, docs/queue-figures.md), memory bandwidth, the network, the
 kernel's own share of spreading connections. The parts' costs stand below, with the page that has their measure; with
@@ -42,9 +42,9 @@ def rows(cores, processes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", default="1,2,8,16,64")
-    parser.add_argument("--smtpd", type=int, default=1, help="processes of smtpd (default: 1, as it is)")
-    parser.add_argument("--smtp", type=int, default=1, help="processes of smtp")
-    parser.add_argument("--keys", type=int, default=1, help="processes of keys, or threads of it that sign")
+    parser.add_argument("--smtpd", type=int, default=1, help="smtpd_process_count")
+    parser.add_argument("--smtp", type=int, default=1, help="smtp_process_count")
+    parser.add_argument("--keys", type=int, default=1, help="tls_key_process_threads")
     options = parser.parse_args()
     cores = [int(n) for n in options.cores.split(",")]
     print("| work | cores | messages a second | the limit |\n| --- | --- | --- | --- |")
