@@ -119,7 +119,7 @@ std::optional<Response> SessionFilters::settle(const milter::Verdict& verdict, c
   if (!message_) return std::nullopt;
   if (verdict.discard && !message_->effects().discard) {
     log_line("milter-discard", where, "milter triggers DISCARD action", recipient);
-    message_->effects().discard = message_->effects().filtered = true;
+    message_->effects().discard = message_->effects().discard_by_filter = true;
   }
   if (verdict.hold && !message_->effects().hold) {
     log_line("milter-hold", where,

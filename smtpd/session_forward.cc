@@ -1,6 +1,9 @@
 /// XFORWARD and XCLIENT: what a content filter or a proxy says about the client for which it speaks.
 #include <fmt/format.h>
 
+#include <expected>
+#include <vector>
+
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/client_attributes.h"
@@ -19,24 +22,23 @@ std::string as_said(std::string name) {
   return name;
 }
 
-/// Why XFORWARD or XCLIENT is not for this client, or not now; empty: it is.
-std::string attributes_refused(const Conversation& talk, const mail::CommandLine& line, std::string_view verb,
-                               bool permitted) {
-  if (talk.transaction) return "503 5.5.1 Error: MAIL transaction in progress";
-  if (trim(line.args).empty()) return fmt::format("501 5.5.4 Syntax: {} attribute=value...", verb);
-  if (!permitted) return "550 5.7.0 Error: insufficient authorization";
-  return {};
+/// What XFORWARD or XCLIENT says; or the reply, where it is not for this client, not now, or makes no sense.
+std::expected<std::vector<mail::ClientAttribute>, std::string> attributes_of(const Conversation& talk,
+                                                                             const mail::CommandLine& line,
+                                                                             std::string_view verb, bool permitted) {
+  if (talk.transaction) return std::unexpected("503 5.5.1 Error: MAIL transaction in progress");
+  if (trim(line.args).empty()) return std::unexpected(fmt::format("501 5.5.4 Syntax: {} attribute=value...", verb));
+  if (!permitted) return std::unexpected("550 5.7.0 Error: insufficient authorization");
+  auto attributes = mail::parse_client_attributes(line.args);
+  if (!attributes) return std::unexpected("501 5.5.4 Error: attribute=value expected");
+  return *std::move(attributes);
 }
 
 }  // namespace
 
 async::Task<Flow> Session::xforward(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(talk_, line, "XFORWARD", talk_.standing.may_xforward); !no.empty())
-    co_return co_await talk_.refuse(no);
-  const auto attributes = mail::parse_client_attributes(line.args);
-  if (!attributes) {
-    co_return co_await talk_.refuse("501 5.5.4 Error: attribute=value expected");
-  }
+  const auto attributes = attributes_of(talk_, line, "XFORWARD", talk_.standing.may_xforward);
+  if (!attributes) co_return co_await talk_.refuse(attributes.error());
   Forwarded next = talk_.client.forwarded ? *talk_.client.forwarded : Forwarded();
   for (const auto& a : *attributes) {
     const std::string value = a.kind == Kind::value ? a.value : std::string();
@@ -155,12 +157,8 @@ void Session::become(NewClient next) {
 }
 
 async::Task<Flow> Session::xclient(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(talk_, line, "XCLIENT", talk_.standing.may_xclient); !no.empty())
-    co_return co_await talk_.refuse(no);
-  const auto attributes = mail::parse_client_attributes(line.args);
-  if (!attributes) {
-    co_return co_await talk_.refuse("501 5.5.4 Error: attribute=value expected");
-  }
+  const auto attributes = attributes_of(talk_, line, "XCLIENT", talk_.standing.may_xclient);
+  if (!attributes) co_return co_await talk_.refuse(attributes.error());
   NewClient next{.peer = talk_.client.peer,
                  .reached = talk_.client.reached ? *talk_.client.reached : async::SocketAddress()};
   for (const auto& a : *attributes)

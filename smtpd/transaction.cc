@@ -86,7 +86,7 @@ Subject Transaction::subject() {
   if (e.recipients.size() == 1) about.only_recipient = e.recipients.front().address;
   about.sasl_sender = e.client.sasl_sender;
   about.size = complete_ ? received() : announced_.value_or(0);
-  about.discarded = message_.effects().discard && !message_.effects().filtered;
+  about.discarded = message_.effects().discard && !message_.effects().discard_by_filter;
   about.transaction = number_;
   about.authentication = authentication_;
   return about;

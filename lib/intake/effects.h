@@ -15,10 +15,10 @@ namespace pen::intake {
 
 struct Effects {
   bool hold = false;
-  bool discard = false;   // accepted and then dropped
-  bool filtered = false;  // a filter said so, which knows nothing of relaying: recipients are checked all the same
-  std::string filter;     // "transport:nexthop" in place of content_filter; empty: that applies
-  std::string redirect;   // an address that replaces all recipients; empty: none
+  bool discard = false;            // accepted and then dropped
+  bool discard_by_filter = false;  // a filter said so, not a list: further recipients are checked all the same
+  std::string filter;              // "transport:nexthop" in place of content_filter; empty: that applies
+  std::string redirect;            // an address that replaces all recipients; empty: none
   std::vector<std::string> bcc;
   std::vector<std::string> prepend;  // whole header fields without CRLF, for the top of the header
 

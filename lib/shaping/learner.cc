@@ -77,7 +77,7 @@ Rate limit(const Learned& l, const Pace& pace) {
   return {rate == 0 ? l.ordered : std::min(rate, l.ordered)};
 }
 
-bool took(Learned& l) { return std::exchange(l.in_vain, 0U) > 0; }
+bool taken(Learned& l) { return std::exchange(l.in_vain, 0U) > 0; }
 
 Rate at_most_after(const Learned& l, const Pace& pace, seconds time) {
   const std::uint64_t most = l.refused > 0 ? std::max(l.refused, l.rate) : Rate::kMost;

@@ -73,7 +73,7 @@ inline constexpr seconds kLongestRest{4 * 3600};
 /// in vain: they say that a receiver's time has not passed, and nothing of the rate that it bears then.
 Rate limit(const Learned& l, const Pace& pace);
 /// Something was delivered. True: the limit rose, for the last complaints were in vain.
-bool took(Learned& l);
+bool taken(Learned& l);
 /// The most that the learned rate can be after so long.
 Rate at_most_after(const Learned& l, const Pace& pace, seconds time);
 inline bool held(const Learned& l, WallTime now) { return now < l.held_until; }

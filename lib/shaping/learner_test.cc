@@ -207,9 +207,9 @@ BOOST_AUTO_TEST_CASE(complaints_in_vain_say_nothing_of_the_rate) {
   BOOST_TEST(!rise(l, pace, l.next_rise, true));  // what was tried and came to nothing proves nothing
   BOOST_TEST(to_string(limit(l, pace)) == "1/m");
   BOOST_TEST(to_string(limit(l, {.minimum = Rate::per_minute(4)})) == "4/m");
-  BOOST_TEST(took(l));
+  BOOST_TEST(taken(l));
   BOOST_TEST(to_string(limit(l, pace)) == "15/m");
-  BOOST_TEST(!took(l));
+  BOOST_TEST(!taken(l));
   complain(l, pace, l.held_until, {15, true}, std::nullopt);
   BOOST_TEST(to_string(limit(l, pace)) == "7.5/m");
 }

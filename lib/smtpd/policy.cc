@@ -232,8 +232,8 @@ void look_for_idle_owners(Policy& p) {
       if (r.check == Check::reject_sender_login_mismatch ||
           r.check == Check::reject_unauthenticated_sender_login_mismatch ||
           r.check == Check::reject_known_sender_login_mismatch)
-        p.warnings.push_back(r.name +
-                             " is passed over, as in Postfix: with smtpd_sasl_auth_enable = no nobody owns a sender");
+        p.warnings.push_back(
+            r.name + " is passed over where a client has no login, as in Postfix: smtpd_sasl_auth_enable is no");
 }
 
 /// Whether a recipient is judged by how many were accepted before it.

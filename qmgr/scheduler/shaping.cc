@@ -457,7 +457,7 @@ void Shaping::delivered(const Job& j) {
   const auto count = [this](Gate& gate) {
     gate.delivered.add(clock_.now);
     gate.took = true;
-    if (!shaping::took(gate.learned)) return;
+    if (!shaping::taken(gate.learned)) return;
     learned_changed(gate);
     keep(gate);
     if (gate.waiting > 0) mark(gate);
