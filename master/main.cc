@@ -195,7 +195,7 @@ async::Task<void> upgrade(Master* m) {
   };
   auto config = config::load(m->directory);
   if (!config) co_return no(config.error().message());
-  const std::string file = service::program_directory(*config).path + "/master";
+  const std::string file = config->settings().daemon_directory + "/master";
   auto answer = co_await master::ask_successor(m->loop, file, *config);
   if (m->stopping) co_return;
   if (!answer) co_return no("the new version cannot take over: " + answer.error().message());
@@ -260,7 +260,7 @@ async::Task<void> upgrade_standby(Master* m) {
   auto config = config::load(m->directory);
   if (!config) co_return no(config.error().message());
   if (config->settings().standby_lease == config::StandbyLease::none) co_return no("standby_lease is none now");
-  const std::string file = service::program_directory(*config).path + "/master";
+  const std::string file = config->settings().daemon_directory + "/master";
   const auto answer = co_await master::ask_successor(m->loop, file, *config, master::Ask::begins_anew);
   if (m->stopping) co_return;
   if (!answer) co_return no("the new version cannot be used: " + answer.error().message());

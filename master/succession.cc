@@ -128,7 +128,7 @@ std::string fault_of(const std::string& path, const std::string& name) {
 }
 
 std::string fault_of_programs(const config::Config& config) {
-  const std::string directory = service::program_directory(config).path;
+  const std::string directory = config.settings().daemon_directory;
   const service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::set<std::string> programs;
   for (const service::Planned& planned : plan.services) programs.insert(planned.program);

@@ -84,7 +84,7 @@ void Supervisor::set_state(Service& s, State state) {
 }
 
 Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
-  const auto [directory, warning] = service::program_directory(config);
+  const std::string& directory = config.settings().daemon_directory;
   service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::vector<std::string> notes;
   PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(config.settings()));
@@ -93,9 +93,9 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
       return fail_errno(planned.label + ": " + fault, ENAMETOOLONG);
   PEN_TRY(sockets_.adopt(plan.services, owner, notes));
   PEN_TRY(make_pages(plan.services));
-  if (!warning.empty()) log::warning("{}", warning);
   for (const config::Problem& p : config.problems()) {
-    if (p.severity == config::Severity::warning && p.file == config.master_file()) log::warning("{}", p.message());
+    if (p.severity == config::Severity::warning && (p.file == config.master_file() || p.name == "daemon_directory"))
+      log::warning("{}", p.message());
   }
   for (const std::string& note : notes) log::info("{}", note);
   for (const service::Skipped& skipped : plan.skipped) {

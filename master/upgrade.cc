@@ -234,7 +234,7 @@ void Supervisor::save_state() {
 }
 
 Result<void> Supervisor::open_sockets(const config::Config& config) {
-  service::Plan plan = service::make_plan(config, service::real_machine(service::program_directory(config).path));
+  service::Plan plan = service::make_plan(config, service::real_machine(config.settings().daemon_directory));
   for (const auto& s : services_) plan.services.push_back(s->plan);  // nothing is closed yet
   std::vector<std::string> notes;
   PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(config.settings()));

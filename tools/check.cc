@@ -481,8 +481,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   check_keys(*config, report);
   check_directory("queue_directory", s.queue_directory, s, report);
   check_directory("data_directory", s.data_directory, s, report);
-  const auto [programs, passed_over] = service::program_directory(*config);
-  if (!passed_over.empty()) report.add(Severity::warning, passed_over);
+  const std::string& programs = s.daemon_directory;
   const auto machine = service::real_machine(programs);
   if (!machine.has_program("master")) {
     report.add(Severity::error, "the programs of Penstock are missing: " + programs + " holds no master");

@@ -556,7 +556,7 @@ void ConfigImport::judge_names(const config::Config& config, const std::set<std:
 
 /// What the programs say at their start of what no other judgement has seen.
 void ConfigImport::judge_programs(const config::Config& config) {
-  const auto [programs, passed_over] = service::program_directory(config);
+  const std::string& programs = config.settings().daemon_directory;
   const auto plan = service::make_plan(config, service::real_machine(programs));
   for (const ServiceFault& fault : service_faults(config, plan, programs)) {
     const bool known = std::ranges::any_of(differs_, [&](const Problem& p) { return fault.text.contains(p.text); });

@@ -296,7 +296,7 @@ KernelFacts look_at_kernel(const config::Config& config) {
 
 std::vector<Target> own_services(const config::Config& config, bool running) {
   std::vector<Target> targets;
-  const auto machine = service::real_machine(service::program_directory(config).path);
+  const auto machine = service::real_machine(config.settings().daemon_directory);
   for (const auto& planned : service::make_plan(config, machine).services) {
     if (planned.arguments.process > 1) continue;  // its sockets are those of the first process
     for (const auto& address : planned.sockets) {

@@ -35,13 +35,6 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-/// The directory of the programs; reports it if it is not daemon_directory.
-std::string programs(const config::Config& config) {
-  auto [path, warning] = service::program_directory(config);
-  if (!warning.empty()) warn(warning);
-  return path;
-}
-
 /// Reports settings that are met in another way.
 void say_warnings(const config::Config& config) {
   for (const auto& p : config.problems()) {
@@ -51,7 +44,7 @@ void say_warnings(const config::Config& config) {
 
 /// Reports services that are read but not run, unless their work is done elsewhere.
 void say_not_run(const config::Config& config) {
-  const auto machine = service::real_machine(service::program_directory(config).path);
+  const auto machine = service::real_machine(config.settings().daemon_directory);
   const auto plan = service::make_plan(config, machine);
   for (const auto& skipped : plan.skipped) {
     if (skipped.work_is_done) continue;
@@ -121,7 +114,7 @@ int InstanceControl::run_master() {
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0) return fail_with(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
   ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
-  const std::string path = programs(config_) + "/master";
+  const std::string path = config_.settings().daemon_directory + "/master";
   const std::vector<std::string> words = {"master", "-c", config_.directory(), "-w", std::to_string(pipe_fds[1])};
   const auto argv = pointers(words);
   const pid_t pid = ::fork();
@@ -157,7 +150,7 @@ int InstanceControl::run_master() {
 
 int InstanceControl::start_foreground() {
   say_what_is_wrong();
-  const std::string path = programs(config_) + "/master";
+  const std::string path = config_.settings().daemon_directory + "/master";
   const std::vector<std::string> words = {"master", "-c", config_.directory(), "-f"};
   ::execv(path.c_str(), pointers(words).data());
   return fail_with(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());

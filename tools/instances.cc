@@ -56,7 +56,7 @@ struct Listener {
 };
 
 void add_listeners(const InstanceEntry& instance, std::vector<Listener>& into) {
-  const auto machine = service::real_machine(service::program_directory(*instance.config).path);
+  const auto machine = service::real_machine(instance.config->settings().daemon_directory);
   for (const auto& planned : service::make_plan(*instance.config, machine).services) {
     for (const auto& address : planned.sockets)
       if (!address.is_unix()) into.push_back({&instance, planned.label, address});
@@ -186,7 +186,7 @@ std::vector<std::string> instance_environment(const InstanceEntry& instance) {
   out.push_back("queue_directory=" + s.queue_directory);
   out.push_back("data_directory=" + s.data_directory);
   out.push_back("command_directory=" + instance.config->text("command_directory").value_or(""));
-  out.push_back("daemon_directory=" + service::program_directory(*instance.config).path);
+  out.push_back("daemon_directory=" + instance.config->settings().daemon_directory);
   out.push_back("multi_instance_name=" + instance.name);
   out.push_back("multi_instance_group=" + instance.group);
   out.push_back(std::string("multi_instance_enable=") + (s.multi_instance_enable ? "yes" : "no"));

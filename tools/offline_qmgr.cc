@@ -78,13 +78,13 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   const Fd theirs(pair[1]);
   service::raise_descriptor_limit();
   service::Launch what;
-  what.path = service::program_directory(config).path + "/qmgr";
+  what.path = config.settings().daemon_directory + "/qmgr";
   service::Arguments arguments = arguments_of(config);
   // For tables that it may not open itself.
   service::HelperLink link;
   Fd helper;
   if (service::names_tables(config, "qmgr")) {
-    PEN_TRY(link.run({.path = service::program_directory(config).path + "/become",
+    PEN_TRY(link.run({.path = config.settings().daemon_directory + "/become",
                       .config_directory = config.directory(),
                       .environment = service::program_environment(config.settings())}));
     PEN_TRY_ASSIGN(helper, link.introduce("qmgr", arguments));

@@ -190,6 +190,7 @@ void Config::derive() {
   derived_["config_directory"] = sources_.directory;
   derived_["install_prefix"] = surroundings_.install_prefix;
   derived_["software_version"] = version();
+  find_programs();
   // The host's name needs a domain, and the domain is the rest of the host's name: each is derived from the one that
   // is set.
   const auto set = [this](std::string_view name) { return entries_.contains(name) ? text(name).value_or("") : ""; };
@@ -209,6 +210,19 @@ void Config::derive() {
   derived_["mynetworks"] = own_networks(surroundings_.interfaces, style.value_or(NetworksStyle::host),
                                         split_list(text("inet_interfaces").value_or("all")),
                                         split_list(text("inet_protocols").value_or("all")));
+}
+
+void Config::find_programs() {
+  if (!surroundings_.programs.empty()) derived_["daemon_directory"] = surroundings_.programs;
+  const auto set = text("daemon_directory");
+  if (!where("daemon_directory") || !set || !surroundings_.holds_programs || surroundings_.holds_programs(*set)) return;
+  std::string own = surroundings_.programs;
+  if (own.empty()) own = expand(find_row("daemon_directory")->default_text).value_or("");
+  complain("daemon_directory",
+           *set + " holds no program of Penstock: passed over, the programs in " + own +
+               " are run; take the line out of main.cf",
+           Severity::warning);
+  resolved_["daemon_directory"] = std::move(own);
 }
 
 void Config::read_origin(const std::string& path) {

@@ -39,6 +39,10 @@ struct Surroundings {
   std::string hostname;                       ///< as gethostname() gives it
   std::vector<InterfaceAddress> interfaces;   ///< of all interfaces that are up
   std::string install_prefix = "/usr/local";  ///< $install_prefix in defaults
+  std::string programs;                       ///< the directory of ours beside the running one; "": none (programs.h)
+  /// Whether a directory holds our programs: a daemon_directory that does not is another mail system's, and is passed
+  /// over. Empty function: every directory does.
+  std::function<bool(const std::string& directory)> holds_programs;
   /// The content of a small file (myorigin = /etc/mailname); empty function: such values are an error.
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
@@ -131,6 +135,7 @@ class Config {
   void read();
   void derive();
   void read_origin(const std::string& path);
+  void find_programs();
   void fill();
   void check_transports();
   void complain(std::string_view name, std::string what, Severity severity = Severity::error);

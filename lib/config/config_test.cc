@@ -91,6 +91,36 @@ BOOST_AUTO_TEST_CASE(an_empty_main_cf_gives_the_defaults_without_a_problem) {
   BOOST_TEST(s.relay_domains.empty());
   BOOST_TEST(find_row("2bounce_notice_recipient") != nullptr);
 }
+BOOST_AUTO_TEST_CASE(the_programs_beside_the_running_one_count_where_daemon_directory_names_none_of_ours) {
+  const auto with = [](std::string main_cf, const std::string& beside, const std::string& holds) {
+    Surroundings here = machine();
+    here.programs = beside;
+    here.holds_programs = [=](const std::string& directory) { return directory == holds; };
+    return Config::parse({"/etc/pen", std::move(main_cf), std::string(kMaster), {}}, here);
+  };
+  const std::string foreign = "install = /usr/lib\ndaemon_directory = $install/postfix/sbin\n";
+  const std::string said =
+      "/etc/pen/main.cf:2: daemon_directory: /usr/lib/postfix/sbin holds no program of Penstock: passed over, the "
+      "programs in ";
+  struct Row {
+    std::string main_cf, beside, holds, directory, warning;
+  };
+  const std::vector<Row> rows = {
+      {"", "", "", "/opt/pen/libexec/penstock", ""},
+      {"", "/build/libexec/penstock", "", "/build/libexec/penstock", ""},
+      {"daemon_directory =\n", "/build/libexec/penstock", "/build/libexec/penstock", "/build/libexec/penstock", ""},
+      {"daemon_directory = /new\n", "/build/libexec/penstock", "/new", "/new", ""},
+      {foreign, "/build/libexec/penstock", "", "/build/libexec/penstock", said + "/build/libexec/penstock"},
+      {foreign, "", "", "/opt/pen/libexec/penstock", said + "/opt/pen/libexec/penstock"},
+  };
+  for (const Row& row : rows) {
+    const Config c = with(row.main_cf, row.beside, row.holds);
+    BOOST_TEST(c.settings().daemon_directory == row.directory);
+    BOOST_TEST(joined(c.settings().shaping_rules_files) == "<" + row.directory + "/shaping.rules>");
+    const std::string warning = row.warning.empty() ? "" : row.warning + " are run; take the line out of main.cf\n";
+    BOOST_TEST(messages(c.problems(), Severity::warning) == warning);
+  }
+}
 BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_setting_at_every_compatibility_level) {
   for (const char* level : {"0", "1", "2", "3.6", "3.11"})
     BOOST_TEST(errors(config(std::string("compatibility_level = ") + level)) == "");

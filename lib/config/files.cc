@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "lib/config/config.h"
+#include "lib/config/programs.h"
 
 namespace pen::config {
 namespace {
@@ -82,6 +83,8 @@ Surroundings system_surroundings() {
   if (gethostname(name, sizeof name - 1) == 0) here.hostname = name;
   here.interfaces = own_interfaces();
   here.install_prefix = PEN_INSTALL_PREFIX;
+  here.programs = programs_beside();
+  here.holds_programs = holds_programs;
   here.read_file = [](const std::string& path) { return read_whole(path, 64 * 1024); };
   return here;
 }

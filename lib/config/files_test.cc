@@ -1,10 +1,14 @@
 /// Tests for reading main.cf and master.cf as text, and for values.
 #include <boost/test/unit_test.hpp>
 
+#include <filesystem>
+
 #include "lib/base/text.h"
 #include "lib/config/main_cf.h"
 #include "lib/config/master_cf.h"
+#include "lib/config/programs.h"
 #include "lib/config/values.h"
+#include "lib/testing/scratch.h"
 
 namespace pen::config {
 BOOST_AUTO_TEST_SUITE(files_test)
@@ -178,6 +182,18 @@ BOOST_AUTO_TEST_CASE(yes_and_no_are_the_only_answers) {
   BOOST_TEST(parse_bool("YES").value());
   BOOST_TEST(!parse_bool("no").value());
   for (const char* bad : {"", "1", "true", "yes "}) BOOST_TEST(!parse_bool(bad).has_value(), bad);
+}
+
+BOOST_AUTO_TEST_CASE(a_directory_with_another_mail_systems_master_holds_none_of_our_programs) {
+  const testing::ScratchDir scratch;
+  const std::string dir = scratch.path();
+  BOOST_TEST(!holds_programs(dir));
+  scratch.write("master", "#!/bin/sh\n");
+  BOOST_TEST(!holds_programs(dir));
+  std::filesystem::remove(scratch.file("master"));
+  // This test is linked with what marks a program as ours.
+  std::filesystem::create_symlink("/proc/self/exe", scratch.file("master"));
+  BOOST_TEST(holds_programs(dir));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

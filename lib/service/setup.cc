@@ -1,15 +1,12 @@
 #include "lib/service/setup.h"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <vector>
 
 #include "lib/async/socket.h"
@@ -181,53 +178,6 @@ void raise_descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-namespace {
-
-// In every program that links this file, and in no other mail system's.
-constexpr std::string_view kMark = "@(#) a program of the Penstock mail system";
-
-/// Whether the file is a program of Penstock: another mail system has a master too, which must not be run.
-bool is_ours(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat st{};
-  if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return false;
-  const auto size = static_cast<std::size_t>(st.st_size);
-  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (mapped == MAP_FAILED) return false;
-  const bool found = ::memmem(mapped, size, kMark.data(), kMark.size()) != nullptr;
-  ::munmap(mapped, size);
-  return found;
-}
-
-std::string own_directory(const config::Config& config) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
-  if (!error) {
-    if (own.filename() == "penstock" && own.parent_path().filename() == "libexec") return own;
-    const fs::path beside = own.parent_path() / "libexec" / "penstock";
-    if (fs::is_directory(beside, error)) return beside;
-  }
-  const config::Row* row = config::find_row("daemon_directory");
-  return config.expand(row->default_text).value_or("/usr/local/libexec/penstock");
-}
-
-}  // namespace
-
-ProgramDirectory program_directory(const config::Config& config) {
-  ProgramDirectory found;
-  const std::string& set = config.settings().daemon_directory;
-  if (config.where("daemon_directory") && is_ours(set + "/master")) {
-    found.path = set;
-    return found;
-  }
-  found.path = own_directory(config);
-  if (config.where("daemon_directory"))
-    found.warning = "daemon_directory " + set + " holds no program of Penstock: passed over, the programs in " +
-                    found.path + " are run; take the line out of main.cf";
-  return found;
 }
 
 }  // namespace pen::service

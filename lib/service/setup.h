@@ -69,14 +69,4 @@ Result<void> drop_privileges(const config::Settings& settings, const Owners& own
 /// As many descriptors as the hard limit lets us have: one per session is not much.
 void raise_descriptor_limit();
 
-/// Where the programs that master starts are: daemon_directory when it is set and holds a master of Penstock (a main.cf
-/// of Postfix names the directory of Postfix's programs, which must not be run); else the directory beside the running
-/// program (../libexec/penstock, or its own when it is one of them), so that a build tree and an installed prefix both
-/// work; else the setting's default.
-struct ProgramDirectory {
-  std::string path;
-  std::string warning;  // daemon_directory is set and passed over; "": it is not
-};
-ProgramDirectory program_directory(const config::Config& config);
-
 }  // namespace pen::service

@@ -281,7 +281,7 @@ class Programs(Configured):
             foreign = mx.write("libexec/master", f"#!/bin/sh\ntouch {mx.dir}/ran\n")
             os.chmod(foreign, 0o755)
             self.assertRegex(
-                self.check(mx), r"warning: \S+:\d+: daemon_directory \S+ holds no program of Penstock: passed over"
+                self.check(mx), r"warning: \S+:\d+: daemon_directory: \S+ holds no program of Penstock: passed over"
             )
             done = mx.tool("penstock", "start")
             self.assertEqual(done.returncode, 0, done)
@@ -289,6 +289,17 @@ class Programs(Configured):
             self.assertRegex(mx.log(), "holds no program of Penstock")
             self.relays(mx, peer)
             self.assertFalse(os.path.exists(mx.dir + "/ran"))
+            self.assertEqual(mx.tool("penconf", "-h", "daemon_directory").stdout, LIBEXEC + "\n")
+
+    def test_the_shipped_rules_are_those_beside_the_programs(self):
+        for main in "", "daemon_directory = /usr/lib/postfix/sbin\n":
+            with self.subTest(main=main), Peer() as peer:
+                mx = self.instance(DEBIAN_MAIN + RELAY + "alias_maps =\n" + main, DEBIAN_MASTER, relay=peer.port)
+                self.assertNotIn("shaping_rules_files", self.check(mx))
+                mx.start()
+                self.relays(mx, peer)
+                self.assertNotIn("shaping_rules_files", mx.log())
+                self.assertEqual(mx.tool("penconf", "-h", "shaping_rules_files").stdout, f"{LIBEXEC}/shaping.rules\n")
 
     def test_pipe_with_a_flag_for_one_recipient_runs_the_command_for_each(self):
         if os.geteuid() != 0:
