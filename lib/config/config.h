@@ -39,10 +39,10 @@ struct Surroundings {
   std::string hostname;                       ///< as gethostname() gives it
   std::vector<InterfaceAddress> interfaces;   ///< of all interfaces that are up
   std::string install_prefix = "/usr/local";  ///< $install_prefix in defaults
-  std::string programs;                       ///< the directory of ours beside the running one; "": none (programs.h)
+  std::string programs{};                     ///< the directory of ours beside the running one; "": none (programs.h)
   /// Whether a directory holds our programs: a daemon_directory that does not is another mail system's, and is passed
   /// over. Empty function: every directory does.
-  std::function<bool(const std::string& directory)> holds_programs;
+  std::function<bool(const std::string& directory)> holds_programs{};
   /// The content of a small file (myorigin = /etc/mailname); empty function: such values are an error.
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
