@@ -8,9 +8,9 @@
 
 #include "bench/least_time.h"
 #include "bench/sample_text.h"
+#include "lib/base/base64.h"
 #include "lib/dkim/sign.h"
 #include "lib/dkim/verify.h"
-#include "lib/sasl/base64.h"
 
 using namespace pen;
 using bench::lines_of_text;
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
     const double key_alone = least(count, [&] { signed_bytes += key->sign(kHeader).size(); });
     const std::string header = sign(usual, key, body) + kHeader;
     const std::string record = std::string(algorithm == dkim::Algorithm::rsa_sha256 ? "k=rsa; p=" : "k=ed25519; p=") +
-                               sasl::base64_encode(key->public_bytes());
+                               base64_encode(key->public_bytes());
     const std::map<std::string, dkim::KeyAnswer> dns = {
         {"selector._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}};
     bool pass = true;

@@ -5,7 +5,7 @@
 
 #include "cyrus/sasl_fixture.h"
 #include "lib/async/listener.h"
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 #include "lib/sasl/dovecot_service.h"
 
 namespace pen::cyrus {
@@ -74,7 +74,7 @@ struct Attempt {
   bool ended(Answer::Kind kind) const { return !answers.empty() && answers.back().kind == kind; }
 };
 std::string plain(const std::string& user, const std::string& password) {
-  return sasl::base64_encode(std::string("\0", 1) + user + std::string("\0", 1) + password);
+  return base64_encode(std::string("\0", 1) + user + std::string("\0", 1) + password);
 }
 
 BOOST_AUTO_TEST_CASE(smtpd_learns_what_its_application_offers_and_clients_log_in) {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(an_exchange_takes_several_steps) {
   for (const char* response : {"anna", "secret one"}) {
     BOOST_TEST(rig.wait([&] { return login.ended(Answer::Kind::challenge); }));
     login.answers.clear();
-    rig.gate.spawn("respond", Attempt::respond(&login, sasl::base64_encode(response)));
+    rig.gate.spawn("respond", Attempt::respond(&login, base64_encode(response)));
   }
   BOOST_TEST(rig.wait([&] { return login.ended(Answer::Kind::ok); }));
   BOOST_TEST(login.answers.back().user == "anna");

@@ -8,8 +8,8 @@
 #include "lib/base/log.h"
 #include "lib/delivery/program.h"
 #include "lib/events/attempt.h"
+#include "lib/mail/attempt.h"
 #include "lib/mail/delivery_line.h"
-#include "lib/metrics/attempt.h"
 #include "lib/service/service.h"
 
 namespace {
@@ -58,7 +58,7 @@ class Answers {
     const auto delays = mail::delays_between(job.arrival, job.active, now, now);
     for (const auto& r : job.recipients) {
       all.ordinals.push_back(r.ordinal);
-      metrics::count_attempt(metrics::Agent::error, delays, all.status.action, job.purpose);
+      mail::count_attempt(metrics::Agent::error, delays, all.status.action, job.purpose);
       const auto wording = mail::wording_of(job.purpose, job.soft_refusals);
       log::info("{}",
                 mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays, all.status, wording));

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 #include "lib/sasl/client.h"
 #include "lib/sasl/dovecot.h"
 
@@ -35,7 +35,7 @@ void dovecot_lines(std::string_view text) {
     if (!reply || !*reply) continue;
     const auto& r = **reply;
     if (r.id == 0) std::abort();
-    if (r.kind == sasl::dovecot::Reply::Kind::challenge && !sasl::valid_base64(r.text)) std::abort();
+    if (r.kind == sasl::dovecot::Reply::Kind::challenge && !valid_base64(r.text)) std::abort();
     if (r.kind == sasl::dovecot::Reply::Kind::ok && r.user.empty()) std::abort();
     // A user name through our own encoder is one line, and decodes to the same.
     const auto escaped = sasl::dovecot::escape(r.user);
@@ -54,7 +54,7 @@ void challenges(unsigned which, std::string_view text) {
     const auto response = exchange->respond(text.substr(0, end));
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (!response) break;
-    const auto again = sasl::base64_decode(sasl::base64_encode(*response));
+    const auto again = base64_decode(base64_encode(*response));
     if (!again || *again != *response) std::abort();
   }
   // Nobody can prove the password without knowing it: the fuzzer finds no HMAC.
@@ -66,8 +66,8 @@ void challenges(unsigned which, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (const auto decoded = sasl::base64_decode(text))
-    if (sasl::base64_encode(*decoded) != text) std::abort();
+  if (const auto decoded = base64_decode(text))
+    if (base64_encode(*decoded) != text) std::abort();
   if (data[0] < 128)
     dovecot_lines(text);
   else

@@ -8,13 +8,13 @@
 #include <optional>
 #include <tuple>
 
+#include "lib/base/base64.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/dkim/key.h"
 #include "lib/map/table_file.h"
 #include "lib/net/tls/context.h"
 #include "lib/net/tls/error.h"
-#include "lib/sasl/base64.h"
 #include "lib/smtpd/tls.h"
 
 namespace pen::keys {
@@ -342,7 +342,7 @@ void Sources::complete(Use use, Listed& listed) const {
 
 Result<std::string> Sources::text_of_chain(const std::string& value) {
   if (!value.starts_with('/')) {
-    auto decoded = sasl::base64_decode(value);
+    auto decoded = base64_decode(value);
     if (!decoded) return fail(KeyError::no_key, "the value is neither base 64 nor the names of files");
     return *std::move(decoded);
   }

@@ -7,9 +7,9 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "lib/base/base64.h"
 #include "lib/map/table_file.h"
 #include "lib/net/tls/testing/test_certificates.h"
-#include "lib/sasl/base64.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(files_of_names_that_only_root_can_look_at_are_lent_now_and_
 
 BOOST_AUTO_TEST_CASE(chains_are_found_by_name) {
   const std::string file = dir.write("file", other.key + other.certificate);
-  const std::string table = dir.write("sni", "a.example " + sasl::base64_encode(mx.key + mx.certificate) +
+  const std::string table = dir.write("sni", "a.example " + base64_encode(mx.key + mx.certificate) +
                                                  "\n.wild.example " + file + "\nbad.example @@@\ngone.example /no\n");
   const std::string maps = "texthash:" + table;
   open("smtpd_tls_cert_file = " + cert + "\nsmtpd_tls_key_file = " + key + "\ntls_server_sni_maps = " + maps + "\n",

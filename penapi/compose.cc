@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/named_address.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::api {
 namespace {
@@ -130,7 +130,7 @@ void put_base64(std::string& out, std::string_view bytes) {
   constexpr std::size_t kGroup = kGoodLine / 4 * 3;
   out.reserve(out.size() + bytes.size() / 57 * 78 + 80);
   for (; !bytes.empty(); bytes.remove_prefix(std::min(kGroup, bytes.size())))
-    out.append(sasl::base64_encode(bytes.substr(0, kGroup))).append(kEnd);
+    out.append(base64_encode(bytes.substr(0, kGroup))).append(kEnd);
 }
 
 void put_quoted_printable(std::string& out, std::string_view line) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::api {
 namespace {
@@ -168,7 +168,7 @@ class Reader final : public nlohmann::json_sax<json> {
     } else if (inner_ == "cid") {
       a.cid = std::move(value);
     } else if (inner_ == "content") {
-      auto decoded = sasl::base64_decode(value);
+      auto decoded = base64_decode(value);
       if (!decoded) return refuse("the content of an attachment is no base 64");
       a.content = *std::move(decoded);
     } else {

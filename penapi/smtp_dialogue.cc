@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 #include "lib/sasl/token_service.h"
 
 namespace pen::api {
@@ -88,7 +88,7 @@ Task<Result<Reply>> SmtpDialogue::open(HttpClient client, std::string token) {
   if (!offers_.chunking) co_return fail(DialogueError::no_chunks);
   if (!std::ranges::any_of(offers_.auth, [](const std::string& name) { return iequals(name, kMechanism); }))
     co_return fail(DialogueError::no_login);
-  auto login = co_await ask(fmt::format("AUTH {} ", kMechanism) + sasl::base64_encode(sasl::bearer_response(token)));
+  auto login = co_await ask(fmt::format("AUTH {} ", kMechanism) + base64_encode(sasl::bearer_response(token)));
   if (login && login->intermediate()) login = co_await ask("AQ==");  // RFC 7628 section 3.2.3
   co_return login;
 }

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/testing/run.h"
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 #include "lib/testing/suite.h"
 #include "penapi/service_fixture.h"
 
@@ -61,9 +61,9 @@ BOOST_AUTO_TEST_CASE(a_message_goes_as_it_is_with_the_reply_for_each_recipient) 
   BOOST_TEST(service.content == content);
   BOOST_TEST(service.heard ==
                  (std::vector<std::string>{"EHLO mx.example",
-                                           "AUTH OAUTHBEARER " + sasl::base64_encode("n,,\x01"
-                                                                                     "auth=Bearer " +
-                                                                                     kToken + "\x01\x01"),
+                                           "AUTH OAUTHBEARER " + base64_encode("n,,\x01"
+                                                                               "auth=Bearer " +
+                                                                               kToken + "\x01\x01"),
                                            "MAIL FROM:<a@x.example> SIZE=3 BODY=8BITMIME SMTPUTF8",
                                            "RCPT TO:<b@y.example>", "RCPT TO:<c@y.example>", "BDAT 3", "BDAT 0 LAST"}),
              boost::test_tools::per_element());

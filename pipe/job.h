@@ -13,7 +13,7 @@
 #include "lib/mail/delivery_status.h"
 #include "lib/mailbox/child.h"
 #include "lib/mailbox/policy.h"
-#include "pipe/options.h"
+#include "lib/pipe/options.h"
 
 namespace pen::pipes {
 

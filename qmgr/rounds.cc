@@ -5,9 +5,9 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/events/attempt.h"
+#include "lib/mail/attempt.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/mail/logged.h"
-#include "lib/metrics/attempt.h"
 #include "qmgr/notice_rules.h"
 
 namespace pen::qmgr {
@@ -57,7 +57,7 @@ void Rounds::count_final(const Active& m, std::size_t recipients, metrics::Fate 
 }
 
 void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
-  count_final(m, ordinals.size(), expiring_ ? metrics::Fate::expired : metrics::fate_of(status.action));
+  count_final(m, ordinals.size(), expiring_ ? metrics::Fate::expired : mail::fate_of(status.action));
   const bool bad = status.action == mail::Action::failed;
   tell(m, ordinals, {.step = bad ? ipc::queue::Step::failed : ipc::queue::Step::delivered, .text = status.text});
   ResultPayload payload;
@@ -105,7 +105,7 @@ void Rounds::log_undelivered(const Active& m, const Ordinals& ordinals, const ma
                              std::string_view relay) const {
   const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());
   for (const std::uint32_t ordinal : ordinals) {
-    metrics::count_attempt(metrics::Agent::other, delays, status.action, m.envelope().purpose);
+    mail::count_attempt(metrics::Agent::other, delays, status.action, m.envelope().purpose);
     const auto wording = mail::wording_of(m.envelope().purpose, around_.options.soft_bounce);
     const auto& recipient = m.envelope().recipients[ordinal];
     if (relay.empty()) relay = "none";

@@ -7,11 +7,11 @@
 #include "lib/base/text.h"
 #include "lib/events/attempt.h"
 #include "lib/ipc/tls_reports.h"
+#include "lib/mail/attempt.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/map/log_level.h"
 #include "lib/map/match_list.h"
 #include "lib/map/status_filter.h"
-#include "lib/metrics/attempt.h"
 #include "lib/shaping/repeated.h"
 #include "lib/smtp/tls.h"
 #include "smtp/domains.h"
@@ -346,8 +346,8 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
     const bool goes_on = !rest && may_go_on(job, done, status);
     const bool one_domain = put_off && !rest && !apart.empty() && apart[i];
     if (!goes_on && !one_domain && !rest) {
-      metrics::count_attempt(settings_.lmtp ? metrics::Agent::lmtp : metrics::Agent::smtp, delays, status.action,
-                             job.purpose);
+      mail::count_attempt(settings_.lmtp ? metrics::Agent::lmtp : metrics::Agent::smtp, delays, status.action,
+                          job.purpose);
       const auto wording =
           mail::wording_of(job.purpose, job.soft_refusals || is_put_off(job, recipient.recipient, status));
       log::info("{}",

@@ -1,7 +1,7 @@
 /// AUTH: when it is sent, and what each reply means for connection and mail.
 #include <boost/test/unit_test.hpp>
 
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 #include "smtp/engine.h"
 #include "smtp/login.h"
 #include "smtp/testing/engine_ledger.h"
@@ -120,14 +120,13 @@ BOOST_AUTO_TEST_CASE(without_an_offer_or_credentials_nobody_logs_in) {
 
 BOOST_AUTO_TEST_CASE(a_scram_exchange_runs_to_the_server_s_proof) {
   Talk talk("250 AUTH SCRAM-SHA-256 PLAIN");
-  BOOST_TEST(
-      talk.said.ends_with("AUTH SCRAM-SHA-256 " + sasl::base64_encode("n,,n=user,r=rOprNGfwEbeRWgbNEkqO") + "\r\n"));
-  BOOST_TEST(talk.say("334 " + sasl::base64_encode("r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-                                                   "s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")) ==
-             sasl::base64_encode("c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-                                 "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=") +
+  BOOST_TEST(talk.said.ends_with("AUTH SCRAM-SHA-256 " + base64_encode("n,,n=user,r=rOprNGfwEbeRWgbNEkqO") + "\r\n"));
+  BOOST_TEST(talk.say("334 " + base64_encode("r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+                                             "s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")) ==
+             base64_encode("c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+                           "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=") +
                  "\r\n");
-  BOOST_TEST(talk.say("334 " + sasl::base64_encode("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) == "\r\n");
+  BOOST_TEST(talk.say("334 " + base64_encode("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) == "\r\n");
   talk.say("235 ok");
   BOOST_TEST(talk.opened);
 }
@@ -196,7 +195,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_answered_ends_the_connection) {
   unexpected.say("334 ");
   ends(unexpected, "PLAIN has no challenges");
   Talk impostor("250 AUTH SCRAM-SHA-1");
-  impostor.say("334 " + sasl::base64_encode("r=another,s=QSXCR+Q6sek8bf92,i=4096"));
+  impostor.say("334 " + base64_encode("r=another,s=QSXCR+Q6sek8bf92,i=4096"));
   ends(impostor, "nonce");
   Login strict = Talk::usual();
   strict.clear.forbidden = sasl::property::kPlaintext;

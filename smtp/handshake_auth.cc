@@ -1,6 +1,6 @@
 // AUTH (RFC 4954): after the last EHLO and before the first message, where the connection has credentials.
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 #include "smtp/handshake.h"
 #include "smtp/login.h"
 
@@ -29,7 +29,7 @@ bool Handshake::login_comes_first() {
   command += exchange_->mechanism();
   if (const auto initial = exchange_->initial()) {
     command += ' ';
-    command += initial->empty() ? "=" : sasl::base64_encode(*initial);
+    command += initial->empty() ? "=" : base64_encode(*initial);
   }
   say(std::move(command), Step::auth);
   return true;
@@ -38,7 +38,7 @@ bool Handshake::login_comes_first() {
 void Handshake::on_auth_reply(const mail::Reply& reply) {
   if (reply.intermediate()) {
     std::string_view text = trim(std::string_view(reply.text).substr(3));
-    const auto challenge = sasl::base64_decode(text);
+    const auto challenge = base64_decode(text);
     if (++challenges_ > kMaxChallenges || !challenge) {
       login_failed(nullptr, challenge ? "too many challenges" : "malformed challenge");
       return;
@@ -48,7 +48,7 @@ void Handshake::on_auth_reply(const mail::Reply& reply) {
       login_failed(nullptr, response.error().context());
       return;
     }
-    say(sasl::base64_encode(*response), Step::auth, true);
+    say(base64_encode(*response), Step::auth, true);
   } else if (!reply.positive()) {
     login_failed(&reply, {});
   } else if (!exchange_->satisfied()) {

@@ -2,9 +2,9 @@
 
 #include <array>
 
+#include "lib/base/base64.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::smtp {
 
@@ -55,7 +55,7 @@ async::Task<Result<Login>> Logins::find(std::string key, bool verified) {
   if (at != std::string::npos) login.credentials.password = text.substr(at + 1);
   std::array<std::byte, 18> bytes;
   secure_random_bytes(bytes);
-  login.nonce = sasl::base64_encode(as_text(bytes));
+  login.nonce = base64_encode(as_text(bytes));
   co_return login;
 }
 

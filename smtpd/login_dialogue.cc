@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 #include "smtpd/told.h"
 
 namespace pen::smtpd {
@@ -86,7 +86,7 @@ async::Task<Flow> LoginDialogue::run(std::string mechanism, std::optional<std::s
   const auto exchange = authenticator.begin();
   sasl::Authenticator::Request request = request_of(std::move(mechanism));
   for (bool first = true;; first = false) {
-    if (response && !sasl::valid_base64(*response)) {
+    if (response && !valid_base64(*response)) {
       log::warning("{}: SASL {} authentication failed: malformed response", talk_.client.peer.shown(), shown);
       tell_auth_failed(talk_.client, shown, {}, "malformed response");
       count_failed_login();

@@ -12,7 +12,7 @@
 #include "lib/mailbox/environment.h"
 #include "lib/mailbox/start_helper.h"
 #include "lib/service/service.h"
-#include "spawn/options.h"
+#include "lib/spawn/options.h"
 #include "spawn/serve.h"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "lib/mailbox/descriptors.h"
 #include "lib/mailbox/nursery.h"
-#include "spawn/options.h"
+#include "lib/spawn/options.h"
 #include "spawn/serve.h"
 
 using namespace pen;

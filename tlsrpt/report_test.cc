@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 
 using namespace pen;
 using namespace pen::tlsrpt;
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(the_message_carries_the_compressed_report) {
   const auto begin = text.find(".json.gz\"\r\n\r\n") + 13;
   std::string base64 = text.substr(begin, text.find("\r\n\r\n--", begin) - begin);
   for (std::size_t at; (at = base64.find("\r\n")) != std::string::npos;) base64.erase(at, 2);
-  const auto compressed = sasl::base64_decode(base64);
+  const auto compressed = base64_decode(base64);
   BOOST_REQUIRE(compressed.has_value());
   BOOST_TEST(expand(*compressed) == json);
   for (std::size_t at = 0; at < text.size();) {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "lib/async/loop.h"
+#include "lib/base/base64.h"
 #include "lib/base/date.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
@@ -23,7 +24,6 @@
 #include "lib/net/dns.h"
 #include "lib/resolve/key_records.h"
 #include "lib/resolve/name_servers.h"
-#include "lib/sasl/base64.h"
 #include "lib/signing/message_signature.h"
 #include "tools/dkim_rotation.h"
 #include "tools/output.h"
@@ -175,7 +175,7 @@ std::map<std::string, dkim::KeyAnswer> parse_key_file(std::string_view text) {
 
 std::string record_of(const dkim::PrivateKey& key) {
   const bool rsa = key.algorithm() == dkim::Algorithm::rsa_sha256;
-  return std::string("v=DKIM1; k=") + (rsa ? "rsa" : "ed25519") + "; p=" + sasl::base64_encode(key.public_bytes());
+  return std::string("v=DKIM1; k=") + (rsa ? "rsa" : "ed25519") + "; p=" + base64_encode(key.public_bytes());
 }
 
 std::expected<DkimTool::Options, service::Ending> DkimTool::read(int argc, const char* const* argv) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/base64.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
@@ -26,7 +27,6 @@
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
-#include "lib/sasl/base64.h"
 #include "lib/service/approved_tables.h"
 #include "lib/service/as_account.h"
 #include "lib/service/setup.h"
@@ -111,7 +111,7 @@ Result<std::string> files_in_base64(const std::string& names) {
     content += one;
   }
   if (first) return fail(map::MapError::syntax, "no file is named");
-  std::string coded = sasl::base64_encode(content);
+  std::string coded = base64_encode(content);
   if (coded.size() > map::kMaxValue) return fail(map::MapError::too_large, names);
   return coded;
 }
@@ -243,7 +243,7 @@ int build_all(const Invocation& in) {
 /// A value as it is printed. Errors: with -F, a value that is no base 64.
 Result<std::string> shown_value(const Invocation& in, const std::string& key, std::string value) {
   if (!in.values_are_files) return value;
-  auto decoded = sasl::base64_decode(value);
+  auto decoded = base64_decode(value);
   if (!decoded) return fail(map::MapError::syntax, "value of " + key + " (-F): neither base 64 nor made by -F");
   return *std::move(decoded);
 }

@@ -9,9 +9,9 @@
 #include "lib/config/transport_use.h"
 #include "lib/mailbox/command_account.h"
 #include "lib/mailbox/start_helper.h"
+#include "lib/pipe/options.h"
 #include "lib/service/setup.h"
-#include "pipe/options.h"
-#include "spawn/options.h"
+#include "lib/spawn/options.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::daily_reports {
 namespace {
@@ -72,7 +72,7 @@ std::string compress(const std::string& text) {
 
 std::string base64_lines(std::string_view bytes) {
   constexpr std::size_t kLine = 76;
-  const std::string text = sasl::base64_encode(bytes);
+  const std::string text = base64_encode(bytes);
   std::string out;
   for (std::size_t at = 0; at < text.size(); at += kLine) out.append(text, at, kLine).append("\r\n");
   return out;

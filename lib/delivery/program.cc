@@ -4,7 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/events/attempt.h"
-#include "lib/metrics/attempt.h"
+#include "lib/mail/attempt.h"
 
 namespace pen::delivery {
 namespace {
@@ -14,7 +14,7 @@ SlotEvents log_as(const std::string& relay, metrics::Agent agent) {
       .answered =
           [relay, agent](const ipc::delivery::Job& job, const mail::Recipient& recipient, const mail::Delays& delays,
                          const mail::DeliveryStatus& status) {
-            metrics::count_attempt(agent, delays, status.action, job.purpose);
+            mail::count_attempt(agent, delays, status.action, job.purpose);
             const auto wording = mail::wording_of(job.purpose, job.soft_refusals);
             log::info("{}", mail::delivery_line(job.queue_id, recipient, relay, 1, delays, status, wording));
             events::tell_attempt({.queue_id = job.queue_id,

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/dkim/tag_list.h"
 #include "lib/mail/address.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::dkim {
 namespace {
@@ -200,7 +200,7 @@ std::string ArcChain::read_seals(WallTime now) {
       if (algorithm != nullptr && iequals(*algorithm, algorithm_name(known))) seal.algorithm = known;
     if (!seal.algorithm) return "the algorithm of a seal is not accepted";
     const auto* signature = tags->find("b");
-    auto bytes = signature != nullptr ? sasl::base64_decode(without_blanks(*signature)) : std::nullopt;
+    auto bytes = signature != nullptr ? base64_decode(without_blanks(*signature)) : std::nullopt;
     if (!bytes) return "a seal without b=";
     seal.signature = *std::move(bytes);
     if (!iequals(seal.chain, i == 0 ? "none" : "pass")) return "a seal says that the chain was broken before";

@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 using namespace pen;
 using namespace pen::dkim;
@@ -43,7 +43,7 @@ struct Relay {
     const auto key = PrivateKey::generate(rsa ? Algorithm::rsa_sha256 : Algorithm::ed25519_sha256, 1024);
     dns["s._domainkey." + domain] = {
         KeyAnswer::State::found,
-        {std::string("k=") + (rsa ? "rsa" : "ed25519") + "; p=" + sasl::base64_encode(key->public_bytes())}};
+        {std::string("k=") + (rsa ? "rsa" : "ed25519") + "; p=" + base64_encode(key->public_bytes())}};
     const ArcVerdict verdict = judged().verdict;
     ArcSealer sealer(form, {.key = key, .domain = domain, .selector = "s"}, kSealedAt);
     sealer.header(header, " mx." + domain + ";\r\n\tarc=" + std::string(verdict_word(verdict)), verdict);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(the_seal_of_a_broken_chain_covers_its_own_set_alone) {
   append_canonical(Form::relaxed, without_signature(seal), covered);
   std::string digits = seal.substr(seal.find("\tb=") + 3);
   std::erase_if(digits, [](char c) { return c == '\r' || c == '\n' || c == '\t'; });
-  const auto signature = sasl::base64_decode(digits);
+  const auto signature = base64_decode(digits);
   BOOST_TEST_REQUIRE(signature.has_value());
   BOOST_TEST(PublicKey::of(*key)->verifies(covered, *signature));
 }

@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 
 using namespace pen;
 using namespace pen::dkim;
@@ -36,14 +36,14 @@ struct Message {
     const std::string algorithm(algorithm_name(key->algorithm()));
     dns[selector + "._domainkey." + domain] = {
         KeyAnswer::State::found,
-        {std::string("v=DKIM1; k=") + (rsa ? "rsa" : "ed25519") + "; p=" + sasl::base64_encode(key->public_bytes())}};
+        {std::string("v=DKIM1; k=") + (rsa ? "rsa" : "ed25519") + "; p=" + base64_encode(key->public_bytes())}};
     const std::string i = std::to_string(sets.size() + 1);
     std::string results = "ARC-Authentication-Results: " + instance + "; mx." + domain + "; " + saw;
     results.replace(results.find('#'), 1, i);
     const std::string common = "i=" + i + "; a=" + algorithm + "; d=" + domain + "; s=" + selector + "; ";
     std::string message = "ARC-Message-Signature: " + common +
-                          "c=relaxed/simple;\r\n\th=From:Subject; bh=" + sasl::base64_encode(digest(body)) + "; b=";
-    message += sasl::base64_encode(
+                          "c=relaxed/simple;\r\n\th=From:Subject; bh=" + base64_encode(digest(body)) + "; b=";
+    message += base64_encode(
         key->sign(canonical("From: <a@x.example>") + "\r\n" + canonical("Subject: one") + "\r\n" + canonical(message)));
     std::string covered;
     for (const auto& set : sets)
@@ -54,7 +54,7 @@ struct Message {
       }
     std::string seal = "ARC-Seal: " + common + "cv=" + chain + "; b=";
     covered += canonical(results) + "\r\n" + canonical(message) + "\r\n" + canonical(seal);
-    seal += sasl::base64_encode(key->sign(covered));
+    seal += base64_encode(key->sign(covered));
     sets.push_back(results + "\r\n" + message + "\r\n" + seal + "\r\n");
   }
   std::string text() const {

@@ -2,10 +2,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/base/random.h"
 #include "lib/dkim/key.h"
 #include "lib/dkim/testing/slow_canonical.h"
-#include "lib/sasl/base64.h"
 
 using namespace pen;
 using namespace pen::dkim;
@@ -31,7 +31,7 @@ std::string field(Form form, std::string_view whole) {
 std::string digest(std::string_view text) {
   Sha256 hash;
   hash.update(text);
-  return sasl::base64_encode(hash.finish());
+  return base64_encode(hash.finish());
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(any_body_in_any_pieces_is_what_the_slow_form_says) {
     for (const Form form : {Form::simple, Form::relaxed})
       for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{7}, SIZE_MAX})
         BOOST_REQUIRE_MESSAGE(body(form, text, piece) == testing::slow_body(form, text),
-                              "piece " << piece << " of " << sasl::base64_encode(text));
+                              "piece " << piece << " of " << base64_encode(text));
   }
 }
 

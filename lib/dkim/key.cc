@@ -9,11 +9,11 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/text.h"
 #include "lib/digest/owned.h"
 #include "lib/dkim/tag_list.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::dkim {
 namespace {
@@ -28,7 +28,7 @@ Owned<EVP_PKEY> read_private(std::string_view text) {
     const Owned<BIO> bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     return Owned<EVP_PKEY>(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
   }
-  const auto der = sasl::base64_decode(without_blanks(text));
+  const auto der = base64_decode(without_blanks(text));
   if (!der) return nullptr;
   constexpr std::size_t kSeed = 32;
   if (der->size() == kSeed)

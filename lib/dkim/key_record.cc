@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/dkim/tag_list.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::dkim {
 namespace {
@@ -34,7 +34,7 @@ Result<KeyRecord> KeyRecord::parse(std::string_view text) {
   if (p == nullptr) return fail(DkimError::syntax, "no p=");
   std::string digits = without_blanks(*p);
   while (digits.size() % 4 != 0) digits += '=';  // some leave it out
-  auto key = sasl::base64_decode(digits);
+  auto key = base64_decode(digits);
   if (!key) return fail(DkimError::syntax, "p=");
   record.key = *std::move(key);
   if (const auto* h = tags.find("h")) record.sha256 = contains(*h, "sha256");

@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/dkim/key.h"
-#include "lib/sasl/base64.h"
 
 using namespace pen;
 using namespace pen::dkim;

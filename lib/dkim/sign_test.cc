@@ -2,9 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/dkim/verify.h"
-#include "lib/sasl/base64.h"
 
 using namespace pen;
 using namespace pen::dkim;
@@ -24,7 +24,7 @@ struct Keys {
             {"e._domainkey.example.org", {KeyAnswer::State::found, {record(*ed25519, "ed25519")}}}};
   }
   static std::string record(const PrivateKey& key, const char* type) {
-    return std::string("v=DKIM1; k=") + type + "; p=" + sasl::base64_encode(key.public_bytes());
+    return std::string("v=DKIM1; k=") + type + "; p=" + base64_encode(key.public_bytes());
   }
 };
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/dkim/tag_list.h"
 #include "lib/mail/address.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::dkim {
 namespace {
@@ -20,7 +20,7 @@ Result<std::string_view> need(const TagList& tags, std::string_view name) {
 
 Result<std::string> decoded(const TagList& tags, std::string_view name) {
   PEN_TRY_ASSIGN(const auto text, need(tags, name));
-  auto value = sasl::base64_decode(without_blanks(text));
+  auto value = base64_decode(without_blanks(text));
   if (!value) return fail(DkimError::syntax, std::string(name) + "=");
   return *std::move(value);
 }
@@ -83,7 +83,7 @@ std::string instance_tag(std::size_t instance) { return "i=" + std::to_string(in
 /// What follows b= at the beginning of a line.
 std::string digits_of(std::string_view signature) {
   std::string last = "        b=";
-  Folder(last).digits(sasl::base64_encode(signature));
+  Folder(last).digits(base64_encode(signature));
   return last.substr(10);
 }
 
@@ -158,7 +158,7 @@ std::string Signature::signed_part() const {
     else
       to.piece(piece);
   }
-  to.tag("bh=" + sasl::base64_encode(body_digest) + ";");
+  to.tag("bh=" + base64_encode(body_digest) + ";");
   out += "\r\n\tb=";
   return out;
 }

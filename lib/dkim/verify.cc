@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/dkim/tag_list.h"
 #include "lib/mail/address.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::dkim {
 
@@ -52,7 +52,7 @@ void Verifier::header(std::string_view text) {
     o.selector = s.selector;
     o.identity = s.identity.empty() ? "@" + s.domain : s.identity;
     o.algorithm = s.algorithm_text;
-    o.tag = sasl::base64_encode(s.signature).substr(0, 8);
+    o.tag = base64_encode(s.signature).substr(0, 8);
     if (!s.algorithm)
       decide(Verdict::permerror, "algorithm " + printable(s.algorithm_text, 40) + " is not accepted");
     else if (s.partial)

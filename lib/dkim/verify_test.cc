@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/dkim/sign.h"
-#include "lib/sasl/base64.h"
 
 using namespace pen;
 using namespace pen::dkim;
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(the_private_key_of_rfc_8463_gives_its_signature) {
     covered += "\r\n";
   }
   append_canonical(Form::relaxed, without_signature(fields[0].whole), covered);
-  BOOST_TEST(sasl::base64_encode((*key)->sign(covered)) ==
+  BOOST_TEST(base64_encode((*key)->sign(covered)) ==
              "/gCrinpcQOoIfuHNQIbq4pgh9kyIK3AQUdt9OdqQehSwhEIug4D11BusFa3bT3FY5OsU7ZbnKELq+eXdp1Q1Dw==");
 }
 
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_key_below_1024_bits_is_never_accepted) {
   Signer signer(form, {{key, "example.org", "s"}}, WallTime(seconds(1600000000)));
   signer.header(header);
   const std::string fields = signer.finish();
-  const Dns dns = {{"s._domainkey.example.org", found("p=" + sasl::base64_encode(key->public_bytes()))}};
+  const Dns dns = {{"s._domainkey.example.org", found("p=" + base64_encode(key->public_bytes()))}};
   BOOST_TEST((verify(fields + header, "", dns)[0].verdict == Verdict::policy));
 }
 

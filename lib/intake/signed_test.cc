@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/testing/run.h"
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/dkim/arc.h"
@@ -11,7 +12,6 @@
 #include "lib/intake/fakes.h"
 #include "lib/intake/intake.h"
 #include "lib/mail/header_fields.h"
-#include "lib/sasl/base64.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
 
@@ -79,7 +79,7 @@ struct Fixture {
     dkim::Verifier verifier(loop.clock().wall_now());
     verifier.header(std::string_view(content).substr(0, header));
     verifier.body(std::string_view(content).substr(header));
-    const std::string record = "k=ed25519; p=" + sasl::base64_encode(key->public_bytes());
+    const std::string record = "k=ed25519; p=" + base64_encode(key->public_bytes());
     std::string out;
     for (const auto& o : verifier.results({{"s._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}}))
       out += std::string(dkim::verdict_word(o.verdict)) + " " + o.reason;
@@ -106,7 +106,7 @@ struct Fixture {
     dkim::ArcChain chain(dkim::split_fields(std::string_view(content).substr(0, header), 100000),
                          loop.clock().wall_now());
     chain.body(std::string_view(content).substr(header));
-    const std::string record = "k=ed25519; p=" + sasl::base64_encode(key->public_bytes());
+    const std::string record = "k=ed25519; p=" + base64_encode(key->public_bytes());
     const auto out = chain.result({{"s._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}});
     return std::string(dkim::verdict_word(out.verdict)) + out.reason;
   }

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "lib/metrics/attempt.h"
+#include "lib/mail/attempt.h"
 #include "lib/metrics/page.h"
 
 using namespace pen;
@@ -206,8 +206,8 @@ BOOST_AUTO_TEST_CASE(an_attempt_is_counted_with_its_delays_and_a_probe_is_not) {
                               .active = std::chrono::seconds(2),
                               .setup = {},
                               .transmission = std::chrono::seconds(70)};
-    count_attempt(Agent::lmtp, delays, mail::Action::failed, mail::Purpose::mail);
-    count_attempt(Agent::lmtp, delays, mail::Action::failed, mail::Purpose::verification);
+    mail::count_attempt(Agent::lmtp, delays, mail::Action::failed, mail::Purpose::mail);
+    mail::count_attempt(Agent::lmtp, delays, mail::Action::failed, mail::Purpose::verification);
   });
   const auto sums = shared.read();
   const Family& attempts = family(Id::delivery_attempts);

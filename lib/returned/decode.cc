@@ -1,7 +1,7 @@
 #include "lib/returned/decode.h"
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::returned {
 namespace {
@@ -39,7 +39,7 @@ std::string base64(std::string_view text) {
   for (const char c : text)
     if (!ascii_space(c)) plain += c;
   plain.resize(plain.size() / 4 * 4);  // the text may have been cut
-  return sasl::base64_decode(plain).value_or(std::string(text));
+  return base64_decode(plain).value_or(std::string(text));
 }
 
 }  // namespace

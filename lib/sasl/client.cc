@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
 #include "lib/digest/digest.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::sasl {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 #include "lib/sasl/dovecot_fields.h"
 
 namespace pen::sasl::dovecot {

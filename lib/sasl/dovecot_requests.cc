@@ -1,7 +1,7 @@
 #include "lib/sasl/dovecot_requests.h"
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 #include "lib/sasl/dovecot_fields.h"
 
 namespace pen::sasl::dovecot {

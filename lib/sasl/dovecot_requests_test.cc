@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 
 namespace pen::sasl::dovecot {
 namespace {

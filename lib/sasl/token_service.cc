@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::sasl {
 namespace {

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "lib/async/testing/run.h"
+#include "lib/base/base64.h"
 #include "lib/digest/digest.h"
-#include "lib/sasl/base64.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
 

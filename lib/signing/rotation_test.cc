@@ -5,9 +5,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/base/date.h"
 #include "lib/config/config.h"
-#include "lib/sasl/base64.h"
 #include "lib/signing/signing.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
@@ -65,7 +65,7 @@ struct Fixture {
   void publish(const std::string& name) {
     dkim::KeyAnswer& answer = dns["new._domainkey.example.org"];
     answer.state = dkim::KeyAnswer::State::found;
-    answer.texts = {"v=DKIM1; k=ed25519; p=" + sasl::base64_encode(key(name)->public_bytes())};
+    answer.texts = {"v=DKIM1; k=ed25519; p=" + base64_encode(key(name)->public_bytes())};
   }
   static async::Task<dkim::KeyAnswer> look(Fixture* f, std::string name) {
     ++f->looked;

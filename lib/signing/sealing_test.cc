@@ -4,8 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/config/config.h"
-#include "lib/sasl/base64.h"
 #include "lib/signing/message_signature.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"

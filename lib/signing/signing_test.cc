@@ -5,9 +5,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/config/config.h"
 #include "lib/dkim/verify.h"
-#include "lib/sasl/base64.h"
 #include "lib/signing/message_signature.h"
 #include "lib/signing/unsigned.h"
 #include "lib/testing/manual_clock.h"
@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE(a_message_is_signed_by_its_from_field) {
   const std::string signed_header = *fields + header;
   verifier.header(signed_header);
   verifier.body("Hello\r\n");
-  const std::string record = "k=ed25519; p=" + sasl::base64_encode(rig.key->public_bytes());
+  const std::string record = "k=ed25519; p=" + base64_encode(rig.key->public_bytes());
   const auto outcomes = verifier.results({{"s._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}});
   BOOST_REQUIRE(outcomes.size() == 1U);
   BOOST_TEST((outcomes[0].verdict == dkim::Verdict::pass), outcomes[0].reason);

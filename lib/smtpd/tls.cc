@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "lib/base/base64.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/config/key_process.h"
 #include "lib/key_client/tls.h"
 #include "lib/net/tls/error.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::smtpd {
 namespace {
@@ -32,7 +32,7 @@ Result<std::string> grade_list(const config::Settings& s, const std::string& gra
 /// The PEM for a table's value: the value itself in base 64, or files.
 Result<std::optional<std::string>> chain_of(const std::string& value) {
   if (!value.starts_with('/')) {
-    auto pem = sasl::base64_decode(value);
+    auto pem = base64_decode(value);
     if (!pem) return fail(tls::TlsError::setup, "the value is neither base 64 nor the names of files");
     return pem;
   }

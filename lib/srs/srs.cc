@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "lib/base/base64.h"
 #include "lib/base/check.h"
 #include "lib/base/text.h"
 #include "lib/digest/digest.h"
 #include "lib/mail/address.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::srs {
 namespace {
@@ -24,7 +24,7 @@ char kind_of(std::string_view local) {
 }
 
 std::string hash_of(const std::string& secret, const std::string& parts) {
-  return sasl::base64_encode(digest::hmac(digest::Digest::sha1, secret, to_lower(parts)));
+  return base64_encode(digest::hmac(digest::Digest::sha1, secret, to_lower(parts)));
 }
 
 /// Hashes compare without case, for a host on the way may change it; the alphabets of postsrsd 2 and of the others

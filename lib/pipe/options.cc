@@ -1,4 +1,4 @@
-#include "pipe/options.h"
+#include "lib/pipe/options.h"
 
 #include <optional>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace pen::sasl {
+namespace pen {
 
 std::string base64_encode(std::string_view bytes);
 /// nullopt: a character outside the alphabet, padding that is missing or not at the end, a length that is not a
@@ -15,4 +15,4 @@ std::optional<std::string> base64_decode(std::string_view text);
 /// Whether base64_decode() would succeed.
 bool valid_base64(std::string_view text);
 
-}  // namespace pen::sasl
+}  // namespace pen

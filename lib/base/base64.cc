@@ -1,9 +1,9 @@
-#include "lib/sasl/base64.h"
+#include "lib/base/base64.h"
 
 #include <array>
 #include <cstdint>
 
-namespace pen::sasl {
+namespace pen {
 namespace {
 
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -66,4 +66,4 @@ bool valid_base64(std::string_view text) {
   return decode(text, [](char) {});
 }
 
-}  // namespace pen::sasl
+}  // namespace pen

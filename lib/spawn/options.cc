@@ -1,4 +1,4 @@
-#include "spawn/options.h"
+#include "lib/spawn/options.h"
 
 #include "lib/base/text.h"
 
