@@ -489,6 +489,17 @@ BOOST_AUTO_TEST_CASE(owners_of_senders_are_not_asked_where_nobody_can_log_in) {
   BOOST_TEST(reply.starts_with("553 5.7.1 "), reply);
 }
 
+BOOST_AUTO_TEST_CASE(a_restriction_about_owners_where_nobody_can_log_in_is_told_once) {
+  Open idle(
+      "smtpd_sender_login_maps = inline:{a@b.example=c}\nsmtpd_restriction_classes = mine\n"
+      "mine = reject_sender_login_mismatch\nsmtpd_sender_restrictions = mine, reject_sender_login_mismatch\n"
+      "smtpd_recipient_restrictions = reject_sender_login_mismatch\n");
+  const auto& warnings = idle.policy->warnings;
+  BOOST_TEST(std::ranges::count_if(warnings, [](const std::string& w) {
+               return w.starts_with("reject_sender_login_mismatch is passed over");
+             }) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   Open data("smtpd_data_restrictions = reject_multi_recipient_bounce\n");
   data.say("MAIL FROM:<>\r\nRCPT TO:<user@example.org>\r\nRCPT TO:<root@example.org>\r\n");
@@ -501,7 +512,11 @@ BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   Open group(
       "smtpd_recipient_restrictions = check_recipient_access inline:{root@example.org=OK}, "
       "reject_multi_recipient_bounce\n");
-  BOOST_TEST(!group.policy->rcpt_may_wait);
+  BOOST_TEST(group.policy->counts_recipients_of_notices);
+  Open together("smtpd_recipient_restrictions = reject_unknown_recipient_domain, reject_multi_recipient_bounce\n");
+  BOOST_TEST(together.policy->rcpt_may_wait);
+  BOOST_TEST(together.say("MAIL FROM:<>\r\nRCPT TO:<user@example.org>\r\nRCPT TO:<root@example.org>\r\n")
+                 .ends_with("550 5.5.3 <root@example.org>: Recipient address rejected: Multi-recipient bounce\r\n"));
   Open one("smtpd_end_of_data_restrictions = reject_multi_recipient_bounce\n");
   BOOST_TEST(one.rcpt("user@example.org", "") == kOk);
   one.say("DATA\r\n");

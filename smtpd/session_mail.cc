@@ -197,7 +197,7 @@ async::Task<Flow> Session::rcpt_to(const mail::CommandLine& line) {
                                                       : "503 5.5.1 Error: need MAIL command");
   }
   const auto first = talk_.transaction->parse_rcpt(line.args, 0);
-  if (talk_.policy().rcpt_may_wait && talk_.policy().command_filter.empty() && talk_.client.esmtp &&
+  if (talk_.transaction->judges_together() && talk_.policy().command_filter.empty() && talk_.client.esmtp &&
       istarts_with(talk_.stream.buffered(), "RCPT ") && talk_.stream.line_buffered())
     co_return co_await rcpt_batch(*first);
   if (!first->done) {

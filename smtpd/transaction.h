@@ -55,6 +55,11 @@ class Transaction {
     return taken.empty() ? std::nullopt : std::optional(taken.front().address);
   }
 
+  /// Whether RCPT commands that come together are judged together, because one may have to wait.
+  bool judges_together() {
+    return policy_.rcpt_may_wait && !(policy_.counts_recipients_of_notices && message_.envelope().sender.empty());
+  }
+
   /// One RCPT command of a group.
   struct RcptJob {
     mail::RcptCommand rcpt;

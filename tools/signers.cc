@@ -63,10 +63,6 @@ bool Signers::Table::seals(std::string_view key) const {
   return std::ranges::any_of(sealing, [&](const std::string& name) { return iequals(name, key); });
 }
 
-bool Signers::seals(std::string_view key) const {
-  return std::ranges::any_of(tables, [&](const Table& table) { return table.seals(key); });
-}
-
 Signers signers_of(const config::Config& config) {
   Finder finder;
   finder.look(config.settings(), true, "");

@@ -27,9 +27,6 @@ struct Signers {
   std::vector<Table> tables;
   std::vector<std::string> faults;
   bool wanted = false;  // some mail is to be signed or sealed
-
-  /// Whether arc_seal_key names it, in whatever table.
-  bool seals(std::string_view key) const;
 };
 
 Signers signers_of(const config::Config& config);

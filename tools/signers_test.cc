@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_only_a_service_seals_with_is_found) {
     BOOST_TEST(found.faults.empty());
     BOOST_TEST_REQUIRE(found.tables.size() == 1U);
     BOOST_TEST(found.tables[0].signing->key_table() == mx.keys);
-    BOOST_TEST(found.seals("k"));
-    BOOST_TEST(!found.seals("l"));
+    BOOST_TEST(found.tables[0].seals("k"));
+    BOOST_TEST(!found.tables[0].seals("l"));
   }
   // pickup seals nothing.
   BOOST_TEST(!Instance::of(mx.table, "pickup unix n - n 60 1 pickup -o arc_seal_key=k\n").wanted);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_table_that_signs_and_seals_is_one_and_has_the_dates) {
                        " -o dkim_key_dates=" + mx.dir.file("dates") + "\n");
   BOOST_TEST_REQUIRE(found.tables.size() == 1U);
   BOOST_TEST(found.tables[0].signing->rotation() != nullptr);
-  BOOST_TEST(found.seals("k"));
+  BOOST_TEST(found.tables[0].seals("k"));
   BOOST_TEST(Instance::of(mx.signs + dates + "arc_seal_key = k\n").tables[0].signing->rotation() != nullptr);
   // An opendkim.conf may have two.
   const std::string conf =

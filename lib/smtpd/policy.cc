@@ -1,6 +1,7 @@
 #include "lib/smtpd/policy.h"
 
 #include <algorithm>
+#include <set>
 
 #include "lib/base/text.h"
 #include "lib/config/restrictions.h"
@@ -227,16 +228,22 @@ void look_for_idle_authentication(Policy& p) {
 /// Restrictions about the owner of a sender where nobody can log in.
 void look_for_idle_owners(Policy& p) {
   if (p.settings.smtpd_sasl_auth_enable || p.auth.sender_logins.empty()) return;
-  for (const auto* list : {&p.client, &p.helo, &p.sender, &p.relay, &p.recipient, &p.data, &p.end_of_data})
-    for (const Restriction& r : *list)
+  std::set<std::string> idle;
+  const auto look = [&](const RestrictionList& list) {
+    for (const Restriction& r : list)
       if (r.check == Check::reject_sender_login_mismatch ||
           r.check == Check::reject_unauthenticated_sender_login_mismatch ||
           r.check == Check::reject_known_sender_login_mismatch)
-        p.warnings.push_back(
-            r.name + " is passed over where a client has no login, as in Postfix: smtpd_sasl_auth_enable is no");
+        idle.insert(r.name);
+  };
+  for (const auto* list : {&p.client, &p.helo, &p.sender, &p.relay, &p.recipient, &p.data, &p.end_of_data}) look(*list);
+  for (const auto& list : p.classes) look(list);
+  for (const std::string& name : idle)
+    p.warnings.push_back(name +
+                         " is passed over where a client has no login, as in Postfix: smtpd_sasl_auth_enable is no");
 }
 
-/// Whether a recipient is judged by how many were accepted before it.
+/// Whether a recipient of the null sender is judged by how many were accepted before it.
 bool counts_recipients(const Policy& p) {
   const auto counts = [](const RestrictionList& list) {
     return std::ranges::find(list, Check::reject_multi_recipient_bounce, &Restriction::check) != list.end();
@@ -352,7 +359,8 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
     p.warnings.push_back(told.error().context() + "; the postmaster gets no session transcripts");
   p.unknown_recipient_checks = intake::receive_steps(s.receive_override_options).unknown_recipient_checks;
   p.rcpt_asks_policy = judging_asks_policy(p);
-  p.rcpt_may_wait = !p.rcpt_asks_policy && !counts_recipients(p) && judging_may_wait(p);
+  p.rcpt_may_wait = !p.rcpt_asks_policy && judging_may_wait(p);
+  p.counts_recipients_of_notices = counts_recipients(p);
   return policy;
 }
 

@@ -90,6 +90,8 @@ struct Policy {
   bool ipv4 = true, ipv6 = true;       // inet_protocols
   /// RCPT may have to wait for DNS or a slow table: pipelined RCPTs are then looked up together.
   bool rcpt_may_wait = false;
+  /// But not those of the null sender: each is judged by how many were accepted before it.
+  bool counts_recipients_of_notices = false;
   /// A policy server may be asked about recipients: then they are judged one after the other.
   bool rcpt_asks_policy = false;
   TlsMode tls;
