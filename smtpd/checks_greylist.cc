@@ -6,9 +6,9 @@
 #include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/sessions/client_counts.h"
-#include "smtpd/checks.h"
+#include "smtpd/restrictions.h"
 
-namespace pen::smtpd {
+namespace pen::smtpd::restrictions {
 namespace {
 
 std::uint32_t in_seconds(milliseconds time) {
@@ -38,15 +38,13 @@ std::string general(std::string_view sender, std::string_view delimiters) {
   return idn::address_key(out + '@' + std::string(mail::domain_part(sender)));
 }
 
-}  // namespace
-
-sessions::SenderMemory::Question Checks::greylist_question() const {
-  const auto& s = policy_.settings;
+sessions::SenderMemory::Question greylist_question(Evaluation& e) {
+  const auto& s = e.policy.settings;
   sessions::SenderMemory::Question q;
-  q.client = sessions::client_block(subject_.client->peer.address, s.smtpd_greylist_ipv4_prefix_length,
+  q.client = sessions::client_block(e.subject.client->peer.address, s.smtpd_greylist_ipv4_prefix_length,
                                     s.smtpd_greylist_ipv6_prefix_length);
-  q.sender = general(*subject_.sender, s.recipient_delimiter);
-  q.recipient = idn::address_key(*subject_.recipient);
+  q.sender = general(*e.subject.sender, s.recipient_delimiter);
+  q.recipient = idn::address_key(*e.subject.recipient);
   q.delay = in_seconds(s.smtpd_greylist_delay);
   q.window = std::max(in_seconds(s.smtpd_greylist_window), q.delay);
   q.keep = in_seconds(s.smtpd_greylist_keep_time);
@@ -54,21 +52,23 @@ sessions::SenderMemory::Question Checks::greylist_question() const {
   return q;
 }
 
-async::Task<Checks::Answer> Checks::check_greylist(const Restriction&, const Name&) {
-  const bool whole = subject_.sender && subject_.recipient && parse_ip(subject_.client->peer.address);
-  if (!whole || !tools_.memory) co_return Answer::dunno;
-  const auto answer = co_await tools_.memory->greylist(
-      greylist_question(), {.deadline = tools_.loop.now() + policy_.settings.smtpd_timeout});
+}  // namespace
+
+async::Task<Answer> check_greylist(Evaluation& e, const Restriction&, const Name&) {
+  const bool whole = e.subject.sender && e.subject.recipient && parse_ip(e.subject.client->peer.address);
+  if (!whole || !e.tools.memory) co_return Answer::dunno;
+  const auto answer = co_await e.tools.memory->greylist(
+      greylist_question(e), {.deadline = e.tools.loop.now() + e.policy.settings.smtpd_timeout});
   if (!answer) co_return Answer::dunno;
-  const auto wall = tools_.loop.clock().wall_now();
+  const auto wall = e.tools.loop.clock().wall_now();
   if (answer->delayed > 0)
-    greylisted_ = fmt::format("X-Greylist: delayed {} seconds by {}; {}", answer->delayed, policy_.settings.myhostname,
-                              rfc5322_date(wall));
+    e.greylisted = fmt::format("X-Greylist: delayed {} seconds by {}; {}", answer->delayed,
+                               e.policy.settings.myhostname, rfc5322_date(wall));
   if (answer->wait == 0) co_return Answer::dunno;
   const std::string text = fmt::format("Greylisted, try again in {} seconds", answer->wait);
   // Another refusal, of an unknown user say, comes before this one.
-  co_return warn_ ? refuse(450, "4.2.0", recipient_label(), text)
-                  : refuse_if_permitted(450, "4.2.0", recipient_label(), text);
+  co_return e.warn ? e.refuse(450, "4.2.0", e.recipient_label(), text)
+                   : e.refuse_if_permitted(450, "4.2.0", e.recipient_label(), text);
 }
 
-}  // namespace pen::smtpd
+}  // namespace pen::smtpd::restrictions

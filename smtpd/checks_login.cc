@@ -8,58 +8,37 @@
 #include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mail/delimiters.h"
-#include "smtpd/checks.h"
+#include "smtpd/restrictions.h"
 
-namespace pen::smtpd {
+namespace pen::smtpd::restrictions {
+namespace {
 
-Checks::Answer Checks::permit_sasl_authenticated(const Restriction& r, const Name&) {
-  const bool proved = subject_.client->login && !iequals(subject_.client->login->method, "ANONYMOUS");
-  return proved ? permits(r.name, client_name()) : Answer::dunno;
-}
-
-async::Task<Checks::Answer> Checks::reject_sender_login_mismatch(const Restriction&, const Name&) {
-  return login_mismatch(false);
-}
-
-async::Task<Checks::Answer> Checks::reject_authenticated_sender_login_mismatch(const Restriction&, const Name&) {
-  if (!subject_.client->login) co_return Answer::dunno;
-  co_return co_await login_mismatch(false);
-}
-
-async::Task<Checks::Answer> Checks::reject_unauthenticated_sender_login_mismatch(const Restriction&, const Name&) {
-  if (subject_.client->login) co_return Answer::dunno;
-  co_return co_await login_mismatch(false);
-}
-
-async::Task<Checks::Answer> Checks::reject_known_sender_login_mismatch(const Restriction&, const Name&) {
-  return login_mismatch(true);
-}
-
-async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
-  const Login* login = subject_.client->login.get();
-  const auto& maps = policy_.auth.sender_logins;
+/// owned_only: a client that has logged in may use addresses without an owner.
+[[gnu::noinline]] async::Task<Answer> login_mismatch(Evaluation& e, bool owned_only) {
+  const Login* login = e.subject.client->login.get();
+  const auto& maps = e.policy.auth.sender_logins;
   // As in Postfix: main.cf names the restriction for submission, and at port 25 mail comes back from lists. XCLIENT may
   // have told a login all the same, with what it permits.
-  if (!policy_.settings.smtpd_sasl_auth_enable && !login) co_return Answer::dunno;
-  if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
+  if (!e.policy.settings.smtpd_sasl_auth_enable && !login) co_return Answer::dunno;
+  if (maps.empty() || !e.subject.sender || e.subject.sender->empty()) co_return Answer::dunno;
 
   // Look up the address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user
   // (for local domains), @domain.
-  const std::string address = policy_.resolve->rewrite(*subject_.sender);
-  const auto cls = co_await class_of(mail::domain_part(address));
-  auto owners = co_await tools_.tables.ask(
+  const std::string address = e.policy.resolve->rewrite(*e.subject.sender);
+  const auto cls = co_await class_of(e, mail::domain_part(address));
+  auto owners = co_await e.tools.tables.ask(
       [maps, address,
-       delimiters = mail::delimiters(policy_.settings.recipient_delimiter, policy_.settings.owner_request_special),
+       delimiters = mail::delimiters(e.policy.settings.recipient_delimiter, e.policy.settings.owner_request_special),
        local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
         return map::find_address(maps, address, {.bare_user = local, .at_domain = true, .delimiters = delimiters});
       });
   if (!cls || !owners) {
     log::warning("smtpd_sender_login_maps: {}", owners ? cls.error().message() : owners.error().message());
-    co_return table_problem(*subject_.sender);
+    co_return e.table_problem(*e.subject.sender);
   }
   if (!login) {  // an address that has an owner is for its owner only
     if (!*owners) co_return Answer::dunno;
-    co_return refuse(553, "5.7.1", sender_label(), "not logged in");
+    co_return e.refuse(553, "5.7.1", e.sender_label(), "not logged in");
   }
   if (!*owners && owned_only) co_return Answer::dunno;
   if (*owners) {
@@ -67,7 +46,32 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
     if (std::ranges::any_of(names, [&](auto name) { return idn::equal(name, login->username); }))
       co_return Answer::dunno;
   }
-  co_return refuse(553, "5.7.1", sender_label(), fmt::format("not owned by user {}", login->username));
+  co_return e.refuse(553, "5.7.1", e.sender_label(), fmt::format("not owned by user {}", login->username));
 }
 
-}  // namespace pen::smtpd
+}  // namespace
+
+Answer permit_sasl_authenticated(Evaluation& e, const Restriction& r, const Name&) {
+  const bool proved = e.subject.client->login && !iequals(e.subject.client->login->method, "ANONYMOUS");
+  return proved ? e.permits(r.name, e.client_name()) : Answer::dunno;
+}
+
+async::Task<Answer> reject_sender_login_mismatch(Evaluation& e, const Restriction&, const Name&) {
+  return login_mismatch(e, false);
+}
+
+async::Task<Answer> reject_authenticated_sender_login_mismatch(Evaluation& e, const Restriction&, const Name&) {
+  if (!e.subject.client->login) co_return Answer::dunno;
+  co_return co_await login_mismatch(e, false);
+}
+
+async::Task<Answer> reject_unauthenticated_sender_login_mismatch(Evaluation& e, const Restriction&, const Name&) {
+  if (e.subject.client->login) co_return Answer::dunno;
+  co_return co_await login_mismatch(e, false);
+}
+
+async::Task<Answer> reject_known_sender_login_mismatch(Evaluation& e, const Restriction&, const Name&) {
+  return login_mismatch(e, true);
+}
+
+}  // namespace pen::smtpd::restrictions

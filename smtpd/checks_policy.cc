@@ -5,10 +5,10 @@
 #include "lib/base/log.h"
 #include "lib/mail/command.h"
 #include "smtpd/authentication.h"
-#include "smtpd/checks.h"
 #include "smtpd/policy_protocol.h"
+#include "smtpd/restrictions.h"
 
-namespace pen::smtpd {
+namespace pen::smtpd::restrictions {
 namespace {
 
 /// One value for all requests of a transaction, of which no other process has the like: servers count messages by it.
@@ -28,12 +28,10 @@ async::SocketAddress reached_by(const ClientFacts& client) {
 
 std::string port_text(std::uint16_t port) { return port == 0 ? "unknown" : std::to_string(port); }
 
-}  // namespace
-
-std::string Checks::policy_request_for(const PolicyService& service) const {
-  const Subject& about = subject_;
+std::string policy_request_for(Evaluation& e, const PolicyService& service) {
+  const Subject& about = e.subject;
   const ClientFacts& client = *about.client;
-  const auto& s = policy_.settings;
+  const auto& s = e.policy.settings;
   const async::SocketAddress server = reached_by(client);
   const std::string client_port = port_text(client.peer.port), server_port = port_text(server.port);
   const std::string instance = instance_of(about.transaction);
@@ -60,7 +58,7 @@ std::string Checks::policy_request_for(const PolicyService& service) const {
   query.instance = instance;
   query.size = about.size;
   query.etrn_domain = about.etrn_domain;
-  query.stress = policy_.stress;
+  query.stress = e.policy.stress;
   if (client.login) {
     query.sasl_method = client.login->method;
     query.sasl_username = client.login->username;
@@ -92,24 +90,26 @@ std::string Checks::policy_request_for(const PolicyService& service) const {
   return policy_request(query);
 }
 
-async::Task<Checks::Answer> Checks::check_policy_service(const Restriction& r, const Name& about) {
+}  // namespace
+
+async::Task<Answer> check_policy_service(Evaluation& e, const Restriction& r, const Name& about) {
   const std::shared_ptr<const PolicyService> service = r.service;
   const Name name = about;
   Restriction server = r;  // for messages: the name of the server stands where a table's name would
   server.name = service->name;
-  if (subject_.authentication && subject_.authentication->asks_spf()) (void)co_await subject_.authentication->spf();
-  const auto action = co_await tools_.policies.ask(
-      service, subject_.transaction, [this, &service] { return policy_request_for(*service); },
-      policy_.settings.smtputf8_enable);
+  if (e.subject.authentication && e.subject.authentication->asks_spf()) (void)co_await e.subject.authentication->spf();
+  const auto action = co_await e.tools.policies.ask(
+      service, e.subject.transaction, [&e, &service] { return policy_request_for(e, *service); },
+      e.policy.settings.smtputf8_enable);
   if (action && trim(*action).empty()) co_return Answer::dunno;
-  if (!action && by_default_)
-    co_return refuse(451, "4.3.5", Name{}, "Server configuration problem", mail::ErrorClass::software);
-  const bool outer = std::exchange(by_default_, by_default_ || !action);
+  if (!action && e.by_default)
+    co_return e.refuse(451, "4.3.5", Name{}, "Server configuration problem", mail::ErrorClass::software);
+  const bool outer = std::exchange(e.by_default, e.by_default || !action);
   const map::AddressHit said{
       .value = action ? *action : service->default_action, .key = "policy query", .extension = {}};
-  const Answer answer = co_await act_on(map::AddressValue(said), server, name);
-  by_default_ = outer;
+  const Answer answer = co_await act_on(e, map::AddressValue(said), server, name);
+  e.by_default = outer;
   co_return answer;
 }
 
-}  // namespace pen::smtpd
+}  // namespace pen::smtpd::restrictions

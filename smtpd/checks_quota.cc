@@ -7,9 +7,9 @@
 #include "lib/base/text.h"
 #include "lib/idn/domain.h"
 #include "lib/mail/address.h"
-#include "smtpd/checks.h"
+#include "smtpd/restrictions.h"
 
-namespace pen::smtpd {
+namespace pen::smtpd::restrictions {
 namespace {
 
 using ipc::sender_memory::QuotaLimit;
@@ -66,30 +66,29 @@ std::string in_words(QuotaLimit exceeded, const QuotaUser& user) {
 
 std::uint32_t limit(int setting) { return static_cast<std::uint32_t>(setting); }
 
-}  // namespace
-
-async::Task<Result<std::vector<QuotaUser>>> Checks::quota_users() {
-  const auto& s = policy_.settings;
+/// The senders with their limits: the login and the sender address, as far as they have any. Errors: smtpd_quota_maps.
+[[gnu::noinline]] async::Task<Result<std::vector<QuotaUser>>> quota_users(Evaluation& e) {
+  const auto& s = e.policy.settings;
   std::vector<QuotaUser> users;
-  if (subject_.client->login)
-    users.push_back({.name = std::string(kLogin) + subject_.client->login->username,
+  if (e.subject.client->login)
+    users.push_back({.name = std::string(kLogin) + e.subject.client->login->username,
                      .messages_per_hour = limit(s.smtpd_quota_login_messages_per_hour),
                      .messages_per_day = limit(s.smtpd_quota_login_messages_per_day),
                      .recipients_per_hour = limit(s.smtpd_quota_login_recipients_per_hour),
                      .recipients_per_day = limit(s.smtpd_quota_login_recipients_per_day)});
-  if (subject_.sender && !subject_.sender->empty())  // notices have no sender, and no quota
-    users.push_back({.name = std::string(kSender) + idn::address_key(*subject_.sender),
+  if (e.subject.sender && !e.subject.sender->empty())  // notices have no sender, and no quota
+    users.push_back({.name = std::string(kSender) + idn::address_key(*e.subject.sender),
                      .messages_per_hour = limit(s.smtpd_quota_sender_messages_per_hour),
                      .messages_per_day = limit(s.smtpd_quota_sender_messages_per_day),
                      .recipients_per_hour = limit(s.smtpd_quota_sender_recipients_per_hour),
                      .recipients_per_day = limit(s.smtpd_quota_sender_recipients_per_day)});
   // All senders of a domain together, where the table has limits for it.
-  if (const std::string domain(mail::domain_part(subject_.sender.value_or(""))); !domain.empty())
+  if (const std::string domain(mail::domain_part(e.subject.sender.value_or(""))); !domain.empty())
     users.push_back({.name = fmt::format("{}@{}", kDomain, idn::ascii_domain(domain).value_or(to_lower(domain)))});
-  if (!policy_.quotas.empty())
+  if (!e.policy.quotas.empty())
     for (QuotaUser& user : users) {
       const std::string key = user.name.substr(user.name.find(':') + 1);
-      auto found = co_await tools_.tables.ask([this, &key] { return policy_.quotas.lookup(key); });
+      auto found = co_await e.tools.tables.ask([&e, &key] { return e.policy.quotas.lookup(key); });
       if (!found) co_return std::unexpected(std::move(found).error());
       if (*found && !take_limits(**found, user))
         co_return pen::fail(map::MapError::syntax, fmt::format("{}: \"{}\"", key, printable(**found, 100)));
@@ -98,33 +97,35 @@ async::Task<Result<std::vector<QuotaUser>>> Checks::quota_users() {
   co_return users;
 }
 
-async::Task<Checks::Answer> Checks::check_sender_quota(const Restriction&, const Name&) {
-  if (!subject_.sender || !tools_.memory) co_return Answer::dunno;
-  auto users = co_await quota_users();
+}  // namespace
+
+async::Task<Answer> check_sender_quota(Evaluation& e, const Restriction&, const Name&) {
+  if (!e.subject.sender || !e.tools.memory) co_return Answer::dunno;
+  auto users = co_await quota_users(e);
   if (!users) {
     log::warning("smtpd_quota_maps: {}", users.error().message());
-    co_return table_problem(*subject_.sender);
+    co_return e.table_problem(*e.subject.sender);
   }
   if (users->empty()) co_return Answer::dunno;
   // Content comes: the message counts now, once. Before that a recipient beyond the limit is refused.
-  const bool counts = after_content_ || std::string_view(subject_.where) == "DATA";
-  const auto recipients = static_cast<std::uint32_t>(subject_.recipient_count);
+  const bool counts = e.after_content || std::string_view(e.subject.where) == "DATA";
+  const auto recipients = static_cast<std::uint32_t>(e.subject.recipient_count);
   sessions::SenderMemory::QuotaQuestion question;
-  question.look = !counts || warn_;
+  question.look = !counts || e.warn;
   question.messages = 1;
   question.recipients = counts ? recipients : recipients + 1;
   question.users = *users;
-  const auto answer = co_await tools_.memory->quota(std::move(question),
-                                                    {.deadline = tools_.loop.now() + policy_.settings.smtpd_timeout});
+  const auto answer = co_await e.tools.memory->quota(
+      std::move(question), {.deadline = e.tools.loop.now() + e.policy.settings.smtpd_timeout});
   if (!answer || answer->exceeded == QuotaLimit::none || answer->user >= users->size()) co_return Answer::dunno;
   const QuotaUser& user = (*users)[answer->user];
   const bool login = user.name.starts_with(kLogin), domain = user.name.starts_with(kDomain);
   const Name name = login    ? Name{user.name.substr(kLogin.size()), "SASL login name"}
                     : domain ? Name{user.name.substr(kDomain.size()), "Sender domain"}
-                             : sender_label();
-  co_return refuse(
-      policy_.settings.smtpd_quota_reject_code, "4.7.1", name,
+                             : e.sender_label();
+  co_return e.refuse(
+      e.policy.settings.smtpd_quota_reject_code, "4.7.1", name,
       fmt::format("quota of {} exceeded, try again in {} seconds", in_words(answer->exceeded, user), answer->wait));
 }
 
-}  // namespace pen::smtpd
+}  // namespace pen::smtpd::restrictions
