@@ -115,7 +115,7 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   m.outstanding = wanted.size();
   if (wanted.empty()) rounds_.look_at(m.number);
   around_.scheduler.admit(m.number, wanted, source_of(m.envelope()), tenant, sender_domain(m.envelope()),
-                          urgency_of(priority));
+                          urgency_of(priority), m.envelope().signer);
   for (const auto& [ordinal, count] : m.seldom().deaths)
     if (count >= kDeathsAlone) {
       around_.scheduler.isolate_message(m.number);

@@ -202,7 +202,10 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
 }
 
 WallTime release_of(const queue_log::Stored& stored) {
-  if (!stored.envelope.payload.starts_with(encode(PayloadLayout{.layout = kLayoutUrgency}))) return {};
+  const std::string_view bytes = stored.envelope.payload;
+  if (!bytes.starts_with(encode(PayloadLayout{.layout = kLayoutUrgency})) &&
+      !bytes.starts_with(encode(PayloadLayout{.layout = kLayoutSigner})))
+    return {};
   const auto payload = read_payload(stored.envelope.payload);
   return payload ? payload->envelope.release : WallTime{};
 }

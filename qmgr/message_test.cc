@@ -232,6 +232,19 @@ BOOST_AUTO_TEST_CASE(only_mail_with_something_new_has_the_layout_that_knows_it) 
     BOOST_TEST((read->envelope == urgent));
     BOOST_TEST(read->inline_body == "body");
   }
+  // A signer comes last.
+  mail::Envelope of_another = old_envelope();
+  of_another.signer = "signer.example";
+  of_another.release = of_another.arrival + seconds(60);
+  const std::string bytes = written(of_another);
+  BOOST_TEST(bytes.starts_with(std::string("\0\10", 2)));
+  const auto read = read_payload(bytes);
+  BOOST_TEST_REQUIRE(read.has_value());
+  BOOST_TEST((read->envelope == of_another));
+  BOOST_TEST(read->inline_body == "body");
+  queue_log::Stored stored;
+  stored.envelope.payload = bytes;
+  BOOST_TEST((release_of(stored) == of_another.release));
 }
 
 BOOST_AUTO_TEST_CASE(a_packed_envelope_keeps_its_tenant) {
@@ -240,6 +253,7 @@ BOOST_AUTO_TEST_CASE(a_packed_envelope_keeps_its_tenant) {
   e.priority = 4;
   e.release = e.arrival + seconds(60);
   e.release_request = "for;60";
+  e.signer = "signer.example";
   Unpacked unpacked;
   Active m;
   m.set_envelope(e);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/events/emitter.h"
+#include "lib/mail/address.h"
 #include "lib/metrics/metrics.h"
 
 namespace pen::qmgr {
@@ -69,6 +70,7 @@ std::string NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permi
     return ipc::refused_field(carrier, way) + ", which no setting names";
   if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
   if (envelope.tenant.size() > mail::kMaxTenant) return "a tenant whose name is too long";
+  if (envelope.signer.size() > mail::kMaxDomain) return "a signer whose name is too long";
   if (envelope.priority < mail::kLeastPriority || envelope.priority > mail::kMostPriority)
     return "a priority that is none";
   if (envelope.release_request.size() > mail::kMaxReleaseRequest) return "a time of release that is too long";

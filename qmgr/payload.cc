@@ -42,10 +42,16 @@ struct EnvelopeLayout6 : mail::Envelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
              message_id, discharges, transport, filter, hold, purpose, verp, tenant)
 };
-/// That of layout 7, which has all.
+/// The envelope that layout 7 has.
 struct EnvelopeLayout7 : mail::Envelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
              message_id, discharges, transport, filter, hold, purpose, verp, tenant, priority, release, release_request)
+};
+/// That of layout 8, which has all.
+struct EnvelopeLayout8 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
+             message_id, discharges, transport, filter, hold, purpose, verp, tenant, priority, release, release_request,
+             signer)
 };
 /// To write it as one of these, without a copy.
 template <std::uint8_t layout>
@@ -58,6 +64,7 @@ struct As {
     if constexpr (layout >= kLayoutVerp) visitor(e.verp);
     if constexpr (layout >= kLayoutTenant) visitor(e.tenant);
     if constexpr (layout >= kLayoutUrgency) visitor(e.priority, e.release, e.release_request);
+    if constexpr (layout >= kLayoutSigner) visitor(e.signer);
   }
 };
 template <class Envelope>
@@ -104,6 +111,7 @@ void shorten(mail::DeliveryStatus& status, std::size_t words) {
 }
 
 std::uint8_t layout_of(const mail::Envelope& envelope) {
+  if (!envelope.signer.empty()) return kLayoutSigner;
   if (envelope.priority != 0 || envelope.release != WallTime{} || !envelope.release_request.empty())
     return kLayoutUrgency;
   if (!envelope.tenant.empty()) return kLayoutTenant;
@@ -118,6 +126,8 @@ void write_payload(std::string& out, const mail::Envelope& envelope, const std::
     encoder(PayloadLayout{.layout = layout}, as, notes, forced_expire, spool_file, spool_offset, inline_body, deaths);
   };
   switch (layout_of(envelope)) {
+    case kLayoutSigner:
+      return write(As<kLayoutSigner>{envelope});
     case kLayoutUrgency:
       return write(As<kLayoutUrgency>{envelope});
     case kLayoutTenant:
@@ -132,6 +142,8 @@ void write_payload(std::string& out, const mail::Envelope& envelope, const std::
 std::optional<StoredPayload> read_payload(std::string_view payload) {
   const std::string mark = encode(PayloadLayout{});
   if (payload.starts_with(mark)) return read_as<EnvelopeLayout4>(payload.substr(mark.size()));
+  if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutSigner})))
+    return read_as<EnvelopeLayout8>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutUrgency})))
     return read_as<EnvelopeLayout7>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutTenant})))

@@ -69,9 +69,9 @@ struct StoredPayload {
 };
 /// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never
 /// 0. Up to layout 3 mail::BodyFacts say where the body's dots are. Layout 2 has no mail::Envelope::purpose, layout 1
-/// no filter and no hold either. Layout 5 is 4 with mail::Envelope::verp, layout 6 is 5 with tenant, and layout 7
-/// is 6 with priority, release and release_request; each is written only for mail that has this, so that programs
-/// that do not know it can read all other mail.
+/// no filter and no hold either. Layout 5 is 4 with mail::Envelope::verp, layout 6 is 5 with tenant, layout 7 is 6
+/// with priority, release and release_request, and layout 8 is 7 with signer; each is written only for mail that has
+/// this, so that programs that do not know it can read all other mail.
 struct PayloadLayout {
   std::uint8_t mark = 0;
   std::uint8_t layout = 4;
@@ -80,7 +80,8 @@ struct PayloadLayout {
 inline constexpr std::uint8_t kLayoutVerp = 5;
 inline constexpr std::uint8_t kLayoutTenant = 6;
 inline constexpr std::uint8_t kLayoutUrgency = 7;
-inline constexpr std::uint8_t kNewestLayout = 7;  // that is read here; debian/rules looks for this line
+inline constexpr std::uint8_t kLayoutSigner = 8;
+inline constexpr std::uint8_t kNewestLayout = 8;  // that is read here; debian/rules looks for this line
 /// That of a message with this envelope.
 std::uint8_t layout_of(const mail::Envelope& envelope);
 /// Appends the payload: the layout, and everything in the order of StoredPayload, without copies.

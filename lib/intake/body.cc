@@ -199,6 +199,7 @@ async::Task<void> Body::finish_signature(async::Until until) {
     co_return;
   }
   signed_ = !signature->seals();
+  signed_by_ = signature->domain();
   front_ = 0;
   facts_.size += fields->size();
   facts_.header_size += fields->size();

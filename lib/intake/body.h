@@ -103,6 +103,8 @@ class Body {
   bool converted() const { return converted_; }
   /// After finish().
   bool is_signed() const { return signed_; }
+  /// The domain that it is signed by; empty: it is not. After finish().
+  const std::string& signed_by() const { return signed_by_; }
   /// Why it was not sealed, though it was to be; empty: no reason to tell. After finish().
   const std::string& unsealed() const { return unsealed_; }
   /// The place of the content in the leased file.
@@ -170,6 +172,7 @@ class Body {
   bool forming_ = false;                                  // it was begun
   std::uint64_t broken_lines_ = 0;
   bool converted_ = false, signed_ = false;
+  std::string signed_by_;
   std::uint64_t declared_;
   std::uint64_t front_ = 0;  // room for the signature in the file
   std::uint64_t written_ = 0;

@@ -147,6 +147,22 @@ BOOST_AUTO_TEST_CASE(a_small_message_is_signed_in_memory) {
   BOOST_TEST(verdicts() == "pass ");
 }
 
+BOOST_AUTO_TEST_CASE(the_queue_learns_who_signs_unless_it_is_the_sender_s_domain) {
+  struct Row {
+    std::string sender;
+    bool may_be_signed;
+    std::string signer;
+  };
+  for (const Row& row : {Row{"ada@example.org", true, ""}, Row{"ada@EXAMPLE.org", true, ""},
+                         Row{"news@esp.example", true, "example.org"}, Row{"", true, "example.org"},
+                         Row{"news@esp.example", false, ""}}) {
+    take(kSmall, row.may_be_signed);
+    message->envelope().sender = row.sender;
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(stored().envelope.signer == row.signer, row.sender);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(larger_ones_are_written_once_behind_the_room_for_the_signature) {
   // Beyond what may stay in memory, at once and in several pieces; around the limit.
   for (const std::size_t size : {15000u, 15800u, 16000u, 16200u, 16384u, 20000u, 300000u, 1500000u}) {

@@ -34,7 +34,7 @@ struct Notify {
   std::string_view inline_body;
   std::uint64_t permit = 0;  // for Enqueue::permit: good for this report, as long as it has no answer
   PEN_FIELDS(request, kind, envelope, recipients, will_retry_until, body_offset, inline_body, permit, envelope.tenant,
-             envelope.priority, envelope.release, envelope.release_request)
+             envelope.priority, envelope.release, envelope.release_request, envelope.signer)
 };
 struct Notified {
   std::uint64_t request = 0;

@@ -82,7 +82,7 @@ struct Job : mail::MessageFacts {
   std::string provider = {};  // the provider with these rules beside those for all; empty: no provider
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
              smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts, verp,
-             other_sender, attempt, tenant, shaped, provider, priority, release, release_request)
+             other_sender, attempt, tenant, shaped, provider, priority, release, release_request, signer)
 };
 
 // program → qmgr

@@ -36,7 +36,7 @@ struct Enqueue {
   std::uint64_t permit = 0;
   std::string_view session = {};  // that it came in, for events alone; empty: none
   PEN_FIELDS(request, envelope, lease, inline_body, permit, session, envelope.tenant, envelope.priority,
-             envelope.release, envelope.release_request)
+             envelope.release, envelope.release_request, envelope.signer)
 };
 
 // qmgr → receiver

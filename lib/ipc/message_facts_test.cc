@@ -37,7 +37,8 @@ mail::MessageFacts every_fact() {
           "acme",
           -7,
           WallTime(seconds(1'800'003'600)),
-          "for;3600"};
+          "for;3600",
+          "signer.example"};
 }
 const mail::Recipient kEve{.address = "eve@three.example", .original = {}, .orcpt = {}, .notify = 0};
 
@@ -86,7 +87,7 @@ std::string hex(std::string_view bytes) {
 BOOST_AUTO_TEST_CASE(no_fact_of_the_sample_has_its_default) {
   const mail::MessageFacts none, all = every_fact();
   const auto& [arrival, sender, envid, ret, body_type, smtputf8, requiretls, client, body, purpose, verp, tenant,
-               priority, release, release_request] = all;
+               priority, release, release_request, signer] = all;
   BOOST_TEST((arrival != none.arrival));
   BOOST_TEST(sender != none.sender);
   BOOST_TEST(envid != none.envid);
@@ -102,6 +103,7 @@ BOOST_AUTO_TEST_CASE(no_fact_of_the_sample_has_its_default) {
   BOOST_TEST(priority != none.priority);
   BOOST_TEST((release != none.release));
   BOOST_TEST(release_request != none.release_request);
+  BOOST_TEST(signer != none.signer);
 }
 
 BOOST_AUTO_TEST_CASE(every_fact_travels_with_an_envelope_and_with_a_job) {
@@ -138,7 +140,8 @@ BOOST_AUTO_TEST_CASE(a_job_has_the_bytes_of_this_version) {
              "6c650d74687265652e6578616d706c650101116576654074687265652e6578616d706c6500000003696437020201010e636c"
              "69656e742e6578616d706c65093139322e302e322e3781080c68656c6f2e6578616d706c650745534d545053410f72657665"
              "7273652e6578616d706c6505504c41494e0361646111616461406c6f67696e2e6578616d706c65b0095a4c01000180040462"
-             "6f6479010101022b3d01030461636d6501036269670d8090e1f2ffc5b20608666f723b33363030");
+             "6f6479010101022b3d01030461636d6501036269670d8090e1f2ffc5b20608666f723b333630300e7369676e65722e657861"
+             "6d706c65");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -167,7 +167,7 @@ struct Content {
   bool more = false;            // only recipients; the next Content holds more of them, the last one everything else
   Place place = Place::active;  // where the message is
   PEN_FIELDS(request, envelope, body_offset, inline_body, more, place, envelope.tenant, envelope.priority,
-             envelope.release, envelope.release_request)
+             envelope.release, envelope.release_request, envelope.signer)
 };
 /// Of an order or a listing, a few times a second.
 struct Progress {

@@ -43,11 +43,11 @@ constexpr std::uint16_t set_of(Fields... fields) {
 
 using enum EnvelopeField;
 constexpr std::array kCarriers = {
-    Carrier{"smtpd", set_of(filter, hold, verp, tenant, priority, release)},
-    Carrier{"qmqpd", set_of(filter, hold, tenant, priority)},
-    Carrier{"pickup", set_of(error_transport, filter, hold, traced, probe, verp, tenant, priority, release)},
+    Carrier{"smtpd", set_of(filter, hold, verp, tenant, priority, release, signer)},
+    Carrier{"qmqpd", set_of(filter, hold, tenant, priority, signer)},
+    Carrier{"pickup", set_of(error_transport, filter, hold, traced, probe, verp, tenant, priority, release, signer)},
     Carrier{"local", set_of(error_transport, transport, tenant, priority)},
-    Carrier{"bounce", set_of(filter, hold, discharges, tenant, priority)},
+    Carrier{"bounce", set_of(filter, hold, discharges, tenant, priority, signer)},
     Carrier{"verify", set_of(verification)},
     Carrier{"tlsrpt", set_of()},
     Carrier{"dmarcrpt", set_of()},
@@ -121,6 +121,7 @@ std::string_view forbidden_field(const mail::Envelope& envelope, const Carrier& 
   if (envelope.priority != 0 && !carrier.may(priority)) return name_of(priority);
   if ((envelope.release != WallTime{} || !envelope.release_request.empty()) && !carrier.may(release))
     return name_of(release);
+  if (!envelope.signer.empty() && !carrier.may(signer)) return name_of(signer);
   return {};
 }
 
@@ -154,6 +155,8 @@ std::string_view name_of(EnvelopeField field) {
       return "priority";
     case release:
       return "release";
+    case signer:
+      return "signer";
   }
   return "?";
 }

@@ -43,6 +43,7 @@ enum class EnvelopeField : std::uint16_t {
   tenant = 512,
   priority = 1024,
   release = 2048,  // it waits for its time
+  signer = 4096,
 };
 struct Carrier {
   std::string_view program;

@@ -54,7 +54,7 @@ std::string rows_of_carriers() {
   std::string out;
   for (const Carrier& row : all_carriers()) {
     std::string fields;
-    for (unsigned bit = 1; bit <= static_cast<unsigned>(EnvelopeField::release); bit *= 2) {
+    for (unsigned bit = 1; bit <= static_cast<unsigned>(EnvelopeField::signer); bit *= 2) {
       const auto field = static_cast<EnvelopeField>(bit);
       if (row.may(field)) fields += (fields.empty() ? "" : ", ") + std::string(name_of(field));
     }

@@ -88,6 +88,7 @@ struct MessageFacts {
   std::int8_t priority = 0;         // kLeastPriority to kMostPriority (docs/priorities.md)
   WallTime release{};               // nothing is sent before (RFC 4865); the epoch: it may be sent at once
   std::string release_request;      // what the client asked for: "for;SECONDS", "until;DATE-TIME"; empty: nothing
+  std::string signer;               // the domain that signs it here (DKIM), unless it is the sender's; empty: none
 
   /// When its time in the queue began: it has not been late before.
   WallTime due_from() const { return release > arrival ? release : arrival; }

@@ -91,6 +91,7 @@ std::size_t MessageSignature::begin(std::string_view content, bool whole) {
     sealer_->body(content.substr(header));
     return sealer_->room();
   }
+  domain_ = with_.front().domain;
   signer_.emplace(signing_->form(), std::move(with_), now_);
   signer_->header(content.substr(0, header));
   signer_->body(content.substr(header));

@@ -48,6 +48,8 @@ class MessageSignature {
   /// Whether there will be a signature or a seal, and whether it is a seal.
   bool signs() const { return signer_ || sealer_; }
   bool seals() const { return seals_; }
+  /// The domain of the first signature; empty: there is none. After begin().
+  const std::string& domain() const { return domain_; }
   /// Why there is no seal, though one was asked for; empty: no reason to tell.
   std::string_view unsealed() const { return unsealed_; }
   void more(std::string_view content) {
@@ -72,6 +74,7 @@ class MessageSignature {
   bool seals_ = false;  // decided
   bool decided_ = false, begun_ = false;
   std::vector<dkim::SignWith> with_;
+  std::string domain_;
   std::optional<dkim::Signer> signer_;
   std::optional<dkim::ArcSealer> sealer_;
   std::string_view unsealed_;

@@ -42,12 +42,12 @@ Gate* Shaping::gate_for(const Cluster& c, Scope scope, Sender* sender, std::stri
   Group& g = *c.group;
   if (scope == Scope::provider) return &g.all;
   if (shaping::of_domain(scope) && sender != nullptr) {
-    if (Flow* const f = flow_of(*sender, g)) return f->gate ? f->gate.get() : &make_gate(*f, *sender);
+    if (Flow* const f = flow_of(sender, g)) return f->gate ? f->gate.get() : &make_gate(*f, *sender);
   }
   return &source_gate(g, source);
 }
 
-std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Destination& from, Sender* sender,
+std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Destination& from, const Message* message,
                                                     std::string_view source, const MailAddresses& of,
                                                     const mail::DeliveryStatus& status, const Ceilings& ceilings) {
   if (!on() || options_.shaping->mode == Mode::no || cluster.group == nullptr) return std::nullopt;
@@ -56,6 +56,10 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
   const shaping::Reply reply = shaping::own_words(words, std::array{of.recipient, of.original, of.sender});
   const Rule* const rule = options_.shaping->rules.classify(cluster.group->provider, reply);
   if (rule == nullptr || rule->cls == Class::none) return std::nullopt;
+  // What does not say which domain it was signed by is taken to be signed by the sender's.
+  Sender* sender = message == nullptr ? nullptr : message->sender;
+  if (rule->scope == Scope::signing_domain && message != nullptr && message->signer != nullptr)
+    sender = message->signer;
   const std::string who = sender == nullptr || sender->domain.empty() ? "mail without a sender" : sender->domain;
   if (rule->cls == Class::configuration) {
     if (tell_again(who + ' ' + rule->name))

@@ -149,14 +149,14 @@ struct Group {
   List<Destination> hosts;                        // of the provider
 };
 
-/// Mail of one sender's domain to one provider.
+/// Mail of one domain to one provider: what it sends, and what it signs.
 struct Flow {
   Group* group = nullptr;
   Minute delivered;
   std::unique_ptr<Gate> gate;  // nullptr: there was no complaint of it
 };
 
-/// The sender of mail, as far as receivers tell senders apart.
+/// A domain that mail is from or that signs it, as far as receivers tell senders apart.
 struct Sender {
   std::string domain;
   std::size_t messages = 0;

@@ -181,9 +181,9 @@ Model::EndComplaint Model::complained_at_close(const Connection& c, bool was_ope
                                                              : nullptr;
   if (cluster == nullptr) return {};
   // A host that refuses to talk has not heard of a sender.
-  Sender* const sender = j != nullptr && was_opened ? j->message->sender : nullptr;
+  const Message* const message = j != nullptr && was_opened ? j->message : nullptr;
   const std::string_view source = Shaping::source_of(*cluster);
-  const auto verdict = shaping.complained(*cluster, *c.destination, sender, source, {}, status, ceilings);
+  const auto verdict = shaping.complained(*cluster, *c.destination, message, source, {}, status, ceilings);
   EndComplaint out;
   if (!verdict) return out;
   out.rests = verdict->rests;
@@ -205,8 +205,8 @@ ComplaintVerdict Scheduler::complained(JobNumber number, const MailAddresses& of
   Job* const j = s.jobs.find(number);
   if (!s.shaping.on() || j == nullptr || j->place != Job::Place::handed) return {};
   return s.shaping
-      .complained(*j->route->cluster, *j->connection->destination, j->message->sender, Shaping::source_of(*j), of,
-                  status, s.ceilings)
+      .complained(*j->route->cluster, *j->connection->destination, j->message, Shaping::source_of(*j), of, status,
+                  s.ceilings)
       .value_or(ComplaintVerdict{});
 }
 

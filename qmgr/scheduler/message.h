@@ -40,6 +40,7 @@ struct Message {
   Urgency urgency = Urgency::normal;
   Source* source = nullptr;
   Sender* sender = nullptr;  // nullptr: nothing is shaped
+  Sender* signer = nullptr;  // another domain that signs it; nullptr: none is known
   Party* party = nullptr;
   std::optional<Party> own;
 };

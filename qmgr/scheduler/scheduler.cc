@@ -19,7 +19,7 @@ void Scheduler::set_time(SteadyTime now, WallTime wall) {
 }
 
 void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNumber source, std::string_view tenant,
-                      std::string_view sender_domain, Urgency urgency) {
+                      std::string_view sender_domain, Urgency urgency, std::string_view signer) {
   Model& s = *model_;
   Message* known = s.message_numbers.find(number);
   const bool fresh = known == nullptr;
@@ -37,7 +37,7 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNu
     m.urgency = urgency;
     if (weighs_anew) s.may_have_more(*its);
     s.sources.join(m, source, recipients.size());
-    s.shaping.enter(m, sender_domain);
+    s.shaping.enter(m, sender_domain, signer);
   }
   m.unrouted.add(recipients);
   s.wants_routes(m);

@@ -244,7 +244,7 @@ class Scheduler {
   /// tenant: its tenant, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
   /// Both of the first call, too.
   void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0, std::string_view tenant = {},
-             std::string_view sender_domain = {}, Urgency urgency = Urgency::normal);
+             std::string_view sender_domain = {}, Urgency urgency = Urgency::normal, std::string_view signer = {});
   /// All that comes from this source, which must not be 0, counts as one message with these limits: recipient
   /// verification. Before its first admit().
   void pseudo_message(SourceNumber source, const PseudoMessageLimits& limits);

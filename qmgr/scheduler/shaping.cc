@@ -107,20 +107,25 @@ void Shaping::enter(Destination& d) {
 
 void Shaping::leave(Destination& d) { d.in_provider.unlink(); }
 
-void Shaping::enter(Message& m, std::string_view sender_domain) {
-  if (!on()) return;
-  auto& slot = senders_[std::string(sender_domain)];
+Sender& Shaping::sender_of(std::string_view domain) {
+  auto& slot = senders_[std::string(domain)];
   if (!slot) {
     slot = std::make_unique<Sender>();
-    slot->domain = sender_domain;
+    slot->domain = domain;
   }
   ++slot->messages;
-  m.sender = slot.get();
+  return *slot;
+}
+
+void Shaping::enter(Message& m, std::string_view sender_domain, std::string_view signer) {
+  if (!on()) return;
+  m.sender = &sender_of(sender_domain);
+  if (!signer.empty() && signer != sender_domain) m.signer = &sender_of(signer);
 }
 
 void Shaping::leave(Message& m) {
-  if (m.sender != nullptr && --m.sender->messages == 0) m.sender->idle_since = clock_.now;
-  m.sender = nullptr;
+  for (Sender* const s : {std::exchange(m.sender, nullptr), std::exchange(m.signer, nullptr)})
+    if (s != nullptr && --s->messages == 0) s->idle_since = clock_.now;
 }
 
 void Shaping::sweep() {
@@ -347,14 +352,14 @@ Gate& Shaping::make_gate(Flow& f, const Sender& s) {
   return *f.gate;
 }
 
-Flow* Shaping::flow_of(Sender& s, Group& g) {
-  if (g.provider == nullptr || s.domain.empty()) return nullptr;
-  const auto at = std::ranges::find(s.flows, &g, [](const auto& f) { return f->group; });
-  if (at != s.flows.end()) return at->get();
-  Flow& f = *s.flows.emplace_back(std::make_unique<Flow>());
+Flow* Shaping::flow_of(Sender* s, Group& g) {
+  if (g.provider == nullptr || s == nullptr || s->domain.empty()) return nullptr;
+  const auto at = std::ranges::find(s->flows, &g, [](const auto& f) { return f->group; });
+  if (at != s->flows.end()) return at->get();
+  Flow& f = *s->flows.emplace_back(std::make_unique<Flow>());
   f.group = &g;
   // In a cluster another host may learn of it.
-  if (table_.shared_rates() != nullptr || table_.find_learned(g.name + '\0' + '\0' + s.domain)) make_gate(f, s);
+  if (table_.shared_rates() != nullptr || table_.find_learned(g.name + '\0' + '\0' + s->domain)) make_gate(f, *s);
   return &f;
 }
 
@@ -375,7 +380,7 @@ Gate* Shaping::gate_of(const Job& j, unsigned kind) {
     case 5:
       return j.message->tenant == nullptr ? nullptr : j.message->tenant->limit;
     default: {
-      Flow* const f = j.message->sender == nullptr ? nullptr : flow_of(*j.message->sender, *r.cluster->group);
+      Flow* const f = flow_of(kind == 6 ? j.message->sender : j.message->signer, *r.cluster->group);
       return f == nullptr ? nullptr : f->gate.get();
     }
   }
@@ -466,11 +471,12 @@ void Shaping::delivered(const Job& j) {
   };
   count(g.all);
   count(source_gate(g, source_of(j)));
-  if (j.message->sender == nullptr) return;
-  Flow* const f = flow_of(*j.message->sender, g);
-  if (f == nullptr) return;
-  f->delivered.add(clock_.now);
-  if (f->gate) count(*f->gate);
+  for (Sender* const s : {j.message->sender, j.message->signer}) {
+    Flow* const f = flow_of(s, g);
+    if (f == nullptr) continue;
+    f->delivered.add(clock_.now);
+    if (f->gate) count(*f->gate);
+  }
 }
 
 void Shaping::set_waking(Gate& g) {

@@ -46,7 +46,8 @@ class Shaping {
   void leave(Cluster& c);
   void enter(Destination& d);
   void leave(Destination& d);
-  void enter(Message& m, std::string_view sender_domain);
+  /// signer: another domain that signs it; empty: none is known.
+  void enter(Message& m, std::string_view sender_domain, std::string_view signer);
   void leave(Message& m);
 
   // --- gates ---
@@ -54,7 +55,7 @@ class Shaping {
   static std::string_view source_of(const Job& j);
   static std::string_view source_of(const Cluster& c);
   /// The gates of a job that has a route, by their kinds; most do not exist.
-  static constexpr unsigned kKinds = 7;
+  static constexpr unsigned kKinds = 8;
   Gate* gate_of(const Job& j, unsigned kind);
   /// The gates that limit anything.
   template <class F>
@@ -96,7 +97,8 @@ class Shaping {
   void opened(Group& g);
 
   // --- complaints ---
-  std::optional<ComplaintVerdict> complained(const Cluster& cluster, Destination& from, Sender* sender,
+  /// message: the one complained of; nullptr: none that the peer has heard of.
+  std::optional<ComplaintVerdict> complained(const Cluster& cluster, Destination& from, const Message* message,
                                              std::string_view source, const MailAddresses& of,
                                              const mail::DeliveryStatus& status, const Ceilings& ceilings);
   /// The rules by which the program sees that a refusal of this job will be put off.
@@ -132,9 +134,9 @@ class Shaping {
   Group& group_of(const std::string& name, const shaping::Provider* provider);
   Gate& source_gate(Group& g, std::string_view source);
   Gate* named_source(std::string_view source);
-  /// nullptr: the group is no provider, so that its senders are not distinguished.
-  Flow* flow_of(const Job& j) { return flow_of(*j.message->sender, *j.route->cluster->group); }
-  Flow* flow_of(Sender& s, Group& g);
+  Sender& sender_of(std::string_view domain);
+  /// nullptr: the group is no provider, so that its senders are not distinguished; or s is nullptr.
+  Flow* flow_of(Sender* s, Group& g);
   Gate* named(const std::string& name);
   void judge(Group& g);
   Gate& make_gate(Flow& f, const Sender& s);

@@ -59,6 +59,7 @@ class Receivers {
   bool keeps_offering = false;                 // a sender whose mail is done comes again
   std::map<std::string, std::string> tenants;  // by sender's domain, which is a tenant of its own else
   std::map<std::string, Urgency> urgency;      // by sender's domain
+  std::map<std::string, std::string> signers;  // by sender's domain: another one that signs it
 
   explicit Receivers(Mode mode) {
     shaping.mode = mode;
@@ -139,7 +140,8 @@ class Receivers {
     const std::string& domain = messages_.at(n).domain;
     const auto tenant = tenants.find(domain);
     core().admit(n, {0}, messages_.at(n).source, tenant == tenants.end() ? domain : tenant->second, domain,
-                 urgency.contains(domain) ? urgency.at(domain) : Urgency::normal);
+                 urgency.contains(domain) ? urgency.at(domain) : Urgency::normal,
+                 signers.contains(domain) ? std::string_view(signers.at(domain)) : std::string_view());
     carry_out();
   }
   void ended(MessageNumber n, bool again, seconds wait = seconds(0)) {
@@ -403,6 +405,44 @@ BOOST_AUTO_TEST_CASE(only_what_the_reply_names_goes_slower) {
   BOOST_TEST(world.limit_of("big") == "none");
   BOOST_TEST(world.told("shaping: big of flood.example rests for 300 s"));
   BOOST_TEST(world.refusals < 60U);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_complained_of_a_signing_domain_holds_for_what_it_signs) {
+  Receivers world(Mode::yes);
+  world.signers = {{"a.example", "esp.example"}, {"b.example", "esp.example"}, {"c.example", "other.example"}};
+  world.answer = [](auto&&, const std::string& domain, SteadyTime) {
+    return domain == "a.example" ? kTooMuchOfDomain : "";
+  };
+  world.offer("a.example", 1, 1);
+  world.run(seconds(5));
+  BOOST_TEST(world.told("shaping: big of esp.example rests for 300 s"));
+  BOOST_TEST(world.limit_of("big", "a.example") == "none");
+  world.offer("b.example", 3, 2);  // signed by the same
+  world.offer("c.example", 3, 3);
+  world.offer("d.example", 3, 4);
+  world.offer("esp.example", 3, 5);  // its own, signed by itself
+  world.run(seconds(60));
+  BOOST_TEST(world.delivered["b.example"] + world.delivered["esp.example"] == 0U);
+  BOOST_TEST(world.delivered["c.example"] == 3U);
+  BOOST_TEST(world.delivered["d.example"] == 3U);
+  world.answer = [](auto&&...) { return ""; };
+  world.run(std::chrono::hours(2));
+  BOOST_TEST(world.delivered["a.example"] == 1U);
+  BOOST_TEST(world.delivered["b.example"] == 3U);
+  BOOST_TEST(world.delivered["esp.example"] == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_complaint_of_an_envelope_s_domain_spares_what_its_signer_signs_for_others) {
+  Receivers world(Mode::yes);
+  world.signers = {{"bad.example", "esp.example"}, {"good.example", "esp.example"}};
+  world.answer = [](auto&&, const std::string& domain, SteadyTime) {
+    return domain == "bad.example" ? "550 5.7.1 not from your (customer)" : "";
+  };
+  world.offer("bad.example", 3, 1);
+  world.offer("good.example", 3, 2);
+  world.run(seconds(10));
+  BOOST_TEST(world.told("warning: shaping: big of bad.example takes nothing"));
+  BOOST_TEST(world.delivered["good.example"] == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_block_has_mail_wait_that_else_would_go_back) {
