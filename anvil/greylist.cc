@@ -5,7 +5,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/check.h"
 #include "lib/base/codec.h"
-#include "lib/digest/digest.h"
+#include "lib/base/digest/digest.h"
 
 namespace pen::anvil {
 namespace {

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/ipc/sessions.h"
-#include "lib/sessions/classes.h"
+#include "lib/suite/ipc/sessions.h"
+#include "lib/suite/sessions/classes.h"
 
 namespace pen::anvil {
 

@@ -13,11 +13,11 @@
 #include "anvil/suppression_conversations.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
-#include "lib/ipc/topology.h"
 #include "lib/map/map.h"
-#include "lib/redis/server.h"
-#include "lib/service/conversations.h"
-#include "lib/sessions/clients.h"
+#include "lib/net/redis/server.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/service/conversations.h"
+#include "lib/suite/sessions/clients.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 /// Starts:  the file is opened with the first ready().
 /// Cleans:  a piece of both tables each kCleanEvery, and writes what has changed since the last time.
 /// Lost:    a kill loses the last kCleanEvery: some clients are put off once more, some messages are not counted
-///          (lib/remembered/written_behind.h).
+///          (lib/suite/remembered/written_behind.h).
 /// Thread:  the loop's. Its task ends before it: finish().
 #include <string>
 #include <string_view>
@@ -15,8 +15,8 @@
 
 #include "anvil/greylist.h"
 #include "anvil/quotas.h"
-#include "lib/async/sync.h"
-#include "lib/remembered/written_behind.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/remembered/written_behind.h"
 
 namespace pen::anvil {
 

@@ -1,9 +1,10 @@
-// The greylist, the quotas and their file: kept over a restart (lib/remembered/written_behind_test.cc has the rest).
+// The greylist, the quotas and their file: kept over a restart (lib/suite/remembered/written_behind_test.cc has the
+// rest).
 #include "anvil/memory.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"

@@ -20,7 +20,7 @@
 
 #include "anvil/record.h"
 #include "lib/base/time.h"
-#include "lib/ipc/sender_memory.h"
+#include "lib/suite/ipc/sender_memory.h"
 
 namespace pen::anvil {
 

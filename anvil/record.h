@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/lmdb/change.h"
+#include "lib/base/lmdb/change.h"
 
 namespace pen::anvil {
 

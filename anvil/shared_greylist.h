@@ -10,7 +10,7 @@
 ///          answered from what is known here.
 /// Thread:  the loop's. The memory outlives it.
 #include "anvil/memory.h"
-#include "lib/redis/shared_hints.h"
+#include "lib/net/redis/shared_hints.h"
 
 namespace pen::anvil {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "anvil/memory.h"
-#include "lib/redis/client.h"
-#include "lib/redis/shared_hints.h"
+#include "lib/net/redis/client.h"
+#include "lib/net/redis/shared_hints.h"
 
 namespace pen::anvil {
 

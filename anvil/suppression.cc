@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "anvil/under_way.h"
+#include "lib/base/digest/digest.h"
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/digest/digest.h"
-#include "lib/events/emitter.h"
 #include "lib/mail/logged.h"
-#include "lib/metrics/metrics.h"
-#include "lib/suppression/words.h"
+#include "lib/suite/events/emitter.h"
+#include "lib/suite/suppression/words.h"
 
 namespace pen::anvil {
 namespace {

@@ -20,12 +20,12 @@
 #include <vector>
 
 #include "anvil/suppression_store.h"
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/sync.h"
 #include "lib/config/settings.h"
 #include "lib/map/ask.h"
 #include "lib/map/map.h"
-#include "lib/redis/shared_hints.h"
+#include "lib/net/redis/shared_hints.h"
 
 namespace pen::anvil {
 

@@ -1,6 +1,6 @@
 #pragma once
-/// anvil's half of the conversations "suppression" and "suppression_orders" (lib/ipc/suppression.h): requests of one
-/// client, which wait for the file beside each other.
+/// anvil's half of the conversations "suppression" and "suppression_orders" (lib/suite/ipc/suppression.h): requests
+/// of one client, which wait for the file beside each other.
 ///
 /// Use:     loop.spawn("client", answer_suppression(loop, list, SuppressionChannel(std::move(opening))));
 /// Bounds:  kMostInHand requests of a client; further ones wait in its socket. Texts that are too long for the list
@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "anvil/suppression.h"
-#include "lib/ipc/channel.h"
+#include "lib/suite/ipc/channel.h"
 
 namespace pen::anvil {
 

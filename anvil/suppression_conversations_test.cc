@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"

@@ -15,7 +15,7 @@
 
 #include "lib/base/codec.h"
 #include "lib/base/time.h"
-#include "lib/ipc/suppression.h"
+#include "lib/suite/ipc/suppression.h"
 
 namespace pen::anvil {
 

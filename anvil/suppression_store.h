@@ -8,7 +8,7 @@
 /// Bounds:  `limit` addresses on the list: further ones are refused. A quarter as many are watched: a new one takes the
 ///          place of another, for strangers can make some by forged notices, and must not keep out the rest. For the
 ///          same reason half of the list is the most that strangers' notices and reports fill.
-/// Shared:  one process has the file (lib/lmdb/hint_store.h says how it is handed over at a reload).
+/// Shared:  one process has the file (lib/base/lmdb/hint_store.h says how it is handed over at a reload).
 /// Damage:  the file is set aside and begun anew; warning() says so.
 /// Errors:  EWOULDBLOCK: another process has it; errno; DatabaseError.
 /// Thread:  find() and list() any; apply() and collect() one at a time.
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "anvil/suppression_record.h"
+#include "lib/base/lmdb/hint_store.h"
 #include "lib/base/result.h"
-#include "lib/lmdb/hint_store.h"
 
 namespace pen::anvil {
 

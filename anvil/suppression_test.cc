@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/config/config.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"

@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "lib/base/version.h"
-#include "lib/mailbox/helper.h"
-#include "lib/mailbox/start_helper.h"
-#include "lib/service/helper_link.h"
-#include "lib/service/table_opener.h"
+#include "lib/send/mailbox/helper.h"
+#include "lib/send/mailbox/start_helper.h"
+#include "lib/suite/service/helper_link.h"
+#include "lib/suite/service/table_opener.h"
 
 namespace {
 

@@ -84,7 +84,7 @@ def postfix(build, sink, delay, scratch):
 
 ASKED = {(20, 0): 12, (100, 0): 12, (20, 2): 5, (100, 2): 8}  # times Postfix, by clients and milliseconds added
 # Cases with a limit for syncs: at 8 times Postfix's rate so few messages wait at once that each is better served by a
-# sync of its own (kFew in lib/queue_log/commit.cc).
+# sync of its own (kFew in lib/queue/queue_log/commit.cc).
 PACE = ASKED | {(100, 2): 10}
 MIB = 2**20
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 
 #include "bench/least_time.h"
-#include "lib/dmarc/check.h"
 #include "lib/net/testing/zone.h"
-#include "lib/spf/check.h"
+#include "lib/trust/dmarc/check.h"
+#include "lib/trust/spf/check.h"
 
 using namespace pen;
 

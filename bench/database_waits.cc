@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/text.h"
 #include "lib/map/ask.h"
 #include "lib/map/map.h"

@@ -9,8 +9,8 @@
 #include "bench/least_time.h"
 #include "bench/sample_text.h"
 #include "lib/base/base64.h"
-#include "lib/dkim/sign.h"
-#include "lib/dkim/verify.h"
+#include "lib/trust/dkim/sign.h"
+#include "lib/trust/dkim/verify.h"
 
 using namespace pen;
 using bench::lines_of_text;

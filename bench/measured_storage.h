@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "lib/queue_log/storage.h"
+#include "lib/queue/queue_log/storage.h"
 
 namespace pen::bench {
 

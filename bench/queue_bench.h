@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bench/measured_storage.h"
-#include "lib/queue_log/posix_storage.h"
-#include "lib/queue_log/queue_log.h"
+#include "lib/queue/queue_log/posix_storage.h"
+#include "lib/queue/queue_log/queue_log.h"
 
 namespace pen::bench {
 

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/net/tls/session.h"
 #include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"

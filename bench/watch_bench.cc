@@ -13,8 +13,8 @@
 
 #include "bench/least_time.h"
 #include "lib/base/check.h"
-#include "lib/events/event.h"
-#include "lib/trace/dialogue.h"
+#include "lib/suite/events/event.h"
+#include "lib/suite/trace/dialogue.h"
 
 using namespace pen;
 

@@ -4,7 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/intake/derived.h"
+#include "lib/receive/intake/derived.h"
 
 namespace pen::bounce {
 namespace {

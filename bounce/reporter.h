@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "lib/bounce/from_config.h"
-#include "lib/intake/derived.h"
-#include "lib/ipc/bounce.h"
-#include "lib/ipc/content.h"
 #include "lib/mail/dsn.h"
+#include "lib/meaning/bounce/from_config.h"
+#include "lib/receive/intake/derived.h"
+#include "lib/suite/ipc/bounce.h"
+#include "lib/suite/ipc/content.h"
 
 namespace pen::bounce {
 

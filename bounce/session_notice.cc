@@ -7,9 +7,9 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/base/time.h"
-#include "lib/intake/derived.h"
 #include "lib/mail/named_address.h"
 #include "lib/mail/transcript.h"
+#include "lib/receive/intake/derived.h"
 
 namespace pen::bounce {
 namespace {

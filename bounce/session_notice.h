@@ -1,5 +1,6 @@
 #pragma once
-/// Sends the postmaster the transcripts of sessions with errors that smtpd and smtp report (lib/ipc/session_errors.h).
+/// Sends the postmaster the transcripts of sessions with errors that smtpd and smtp report
+/// (lib/suite/ipc/session_errors.h).
 ///
 /// Use:     SessionNotices notices(intake, settings, random);  co_await notices.send(session);    // one after another
 /// Limit:   kAtOnce notices, then one every kEvery: a full disk or an attack makes thousands of such sessions, and
@@ -13,9 +14,9 @@
 #include <string>
 
 #include "lib/base/random.h"
-#include "lib/intake/derived.h"
-#include "lib/ipc/session_errors.h"
 #include "lib/mail/error_class.h"
+#include "lib/receive/intake/derived.h"
+#include "lib/suite/ipc/session_errors.h"
 
 namespace pen::bounce {
 

@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/intake/fakes.h"
 #include "lib/mail/error_class.h"
+#include "lib/receive/intake/fakes.h"
 
 using namespace pen;
 using namespace pen::bounce;

@@ -17,7 +17,7 @@
 
 #include "cyrus/library.h"
 #include "cyrus/step.h"
-#include "lib/sasl/dovecot.h"
+#include "lib/trust/sasl/dovecot.h"
 
 struct sasl_conn;
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cyrus/sasl_fixture.h"
-#include "lib/sasl/client.h"
+#include "lib/trust/sasl/client.h"
 
 namespace pen::cyrus {
 BOOST_AUTO_TEST_SUITE(cyrus_exchange)
@@ -22,7 +22,7 @@ Step plain(const std::string& user, const std::string& password, const std::stri
   return login(application, "PLAIN", std::string("\0", 1) + user + std::string("\0", 1) + password).start();
 }
 
-/// The last step of a login by the client of lib/sasl.
+/// The last step of a login by the client of lib/trust/sasl.
 Step by_our_client(const char* mechanism, const sasl::Credentials& who) {
   const auto client = sasl::choose({mechanism}, [](const auto&) { return true; }, who, "nonce");
   BOOST_REQUIRE(client != nullptr);

@@ -19,7 +19,7 @@
 
 #include "cyrus/step.h"
 #include "lib/config/cyrus_sasl.h"
-#include "lib/sasl/properties.h"
+#include "lib/trust/sasl/properties.h"
 
 namespace pen::cyrus {
 

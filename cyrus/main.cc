@@ -12,10 +12,10 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/logins.h"
-#include "lib/service/conversations.h"
-#include "lib/service/service.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/logins.h"
+#include "lib/suite/service/conversations.h"
+#include "lib/suite/service/service.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cyrus/table_login.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"

@@ -24,9 +24,9 @@
 #include <set>
 
 #include "cyrus/exchange.h"
-#include "lib/async/handler_pool.h"
-#include "lib/async/stream.h"
-#include "lib/sasl/dovecot_requests.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/stream.h"
+#include "lib/trust/sasl/dovecot_requests.h"
 
 namespace pen::cyrus {
 

@@ -4,9 +4,9 @@
 #include <chrono>
 
 #include "cyrus/sasl_fixture.h"
-#include "lib/async/listener.h"
+#include "lib/base/async/listener.h"
 #include "lib/base/base64.h"
-#include "lib/sasl/dovecot_service.h"
+#include "lib/trust/sasl/dovecot_service.h"
 
 namespace pen::cyrus {
 BOOST_AUTO_TEST_SUITE(cyrus_server)

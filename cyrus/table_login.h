@@ -12,7 +12,7 @@
 
 #include "cyrus/step.h"
 #include "cyrus/users.h"
-#include "lib/sasl/dovecot.h"
+#include "lib/trust/sasl/dovecot.h"
 
 namespace pen::cyrus {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/map/map.h"
-#include "lib/sasl/crypt_hash.h"
+#include "lib/trust/sasl/crypt_hash.h"
 
 namespace pen::cyrus {
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Counts what DMARC said of mail, by day and by the domain of the policy (lib/daily_reports/days.h).
+/// Counts what DMARC said of mail, by day and by the domain of the policy (lib/send/daily_reports/days.h).
 ///
 /// Use:     add(days, result, wall_now);
 /// Bounds:  kMaxRows kinds of messages of a domain's day; those beyond are counted as one number in the
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/daily_reports/days.h"
-#include "lib/ipc/dmarc_report.h"
+#include "lib/send/daily_reports/days.h"
+#include "lib/suite/ipc/dmarc_report.h"
 
 namespace pen::dmarcrpt {
 

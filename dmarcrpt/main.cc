@@ -7,14 +7,14 @@
 #include "dmarcrpt/targets.h"
 #include "lib/base/log.h"
 #include "lib/base/log_handlers.h"
-#include "lib/daily_reports/reporter.h"
-#include "lib/dmarc/record.h"
-#include "lib/intake/from_settings.h"
-#include "lib/intake/program_intake.h"
 #include "lib/net/dns.h"
-#include "lib/resolve/from_settings.h"
-#include "lib/resolve/name_servers.h"
-#include "lib/service/conversations.h"
+#include "lib/receive/intake/from_settings.h"
+#include "lib/receive/intake/program_intake.h"
+#include "lib/receive/resolve/from_settings.h"
+#include "lib/receive/resolve/name_servers.h"
+#include "lib/send/daily_reports/reporter.h"
+#include "lib/suite/service/conversations.h"
+#include "lib/trust/dmarc/record.h"
 
 namespace {
 

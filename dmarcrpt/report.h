@@ -8,7 +8,7 @@
 
 #include "dmarcrpt/gather.h"
 #include "lib/base/random.h"
-#include "lib/daily_reports/submitter.h"
+#include "lib/send/daily_reports/submitter.h"
 
 namespace pen::dmarcrpt {
 

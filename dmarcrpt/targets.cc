@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
-#include "lib/daily_reports/submitter.h"
-#include "lib/dmarc/record.h"
+#include "lib/send/daily_reports/submitter.h"
+#include "lib/trust/dmarc/record.h"
 
 namespace pen::dmarcrpt {
 namespace {

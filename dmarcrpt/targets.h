@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/dmarc/suffixes.h"
+#include "lib/trust/dmarc/suffixes.h"
 
 namespace pen::dmarcrpt {
 

@@ -6,11 +6,11 @@
 
 #include "error/answer.h"
 #include "lib/base/log.h"
-#include "lib/delivery/program.h"
-#include "lib/events/attempt.h"
 #include "lib/mail/attempt.h"
 #include "lib/mail/delivery_line.h"
-#include "lib/service/service.h"
+#include "lib/send/delivery/program.h"
+#include "lib/suite/events/attempt.h"
+#include "lib/suite/service/service.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "lib/base/check.h"
-#include "lib/idn/domain.h"
-#include "lib/idn/fold.h"
+#include "lib/base/idn/domain.h"
+#include "lib/base/idn/fold.h"
 #include "lib/mail/address.h"
 
 using namespace pen::mail;

@@ -9,9 +9,9 @@
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
-#include "lib/dkim/canonical.h"
-#include "lib/dmarc/author.h"
 #include "lib/mail/header_fields.h"
+#include "lib/trust/dkim/canonical.h"
+#include "lib/trust/dmarc/author.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 // passes; what is reported of a command's end is possible; and what is asked as a table is one path.
 #include <cstdlib>
 
-#include "lib/mailbox/policy.h"
-#include "lib/service/table_request.h"
+#include "lib/send/mailbox/policy.h"
+#include "lib/suite/service/table_request.h"
 
 using namespace pen;
 using namespace pen::mailbox;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "lib/sasl/dovecot_requests.h"
+#include "lib/trust/sasl/dovecot_requests.h"
 
 namespace {
 

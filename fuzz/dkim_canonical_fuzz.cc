@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/dkim/testing/slow_canonical.h"
+#include "lib/trust/dkim/testing/slow_canonical.h"
 
 namespace {
 

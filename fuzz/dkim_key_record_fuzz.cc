@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/dkim/key.h"
-#include "lib/dkim/key_record.h"
+#include "lib/trust/dkim/key.h"
+#include "lib/trust/dkim/key_record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;

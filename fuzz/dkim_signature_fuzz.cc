@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/dkim/arc.h"
-#include "lib/dkim/arc_seal.h"
-#include "lib/dkim/signature.h"
-#include "lib/dkim/verify.h"
+#include "lib/trust/dkim/arc.h"
+#include "lib/trust/dkim/arc_seal.h"
+#include "lib/trust/dkim/signature.h"
+#include "lib/trust/dkim/verify.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;

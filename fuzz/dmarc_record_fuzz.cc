@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/dmarc/author.h"
-#include "lib/dmarc/record.h"
-#include "lib/dmarc/suffixes.h"
+#include "lib/trust/dmarc/author.h"
+#include "lib/trust/dmarc/record.h"
+#include "lib/trust/dmarc/suffixes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;

@@ -2,9 +2,9 @@
 // text says; no character from a client's words gets past the filter.
 #include <cstdlib>
 
-#include "lib/dnsbl/list.h"
-#include "lib/dnsbl/question.h"
-#include "lib/smtpd/reply_text.h"
+#include "lib/meaning/smtpd/reply_text.h"
+#include "lib/net/dnsbl/list.h"
+#include "lib/net/dnsbl/question.h"
 
 using namespace pen;
 

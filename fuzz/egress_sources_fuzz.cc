@@ -7,8 +7,8 @@
 
 #include "lib/base/check.h"
 #include "lib/base/date.h"
-#include "lib/egress/choose.h"
-#include "lib/egress/file.h"
+#include "lib/send/egress/choose.h"
+#include "lib/send/egress/file.h"
 
 using namespace pen;
 using namespace pen::egress;

@@ -2,16 +2,16 @@
 // again.
 #include <cstdlib>
 
-#include "lib/ipc/bounce.h"
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/enqueue.h"
-#include "lib/ipc/frame.h"
-#include "lib/ipc/keys.h"
-#include "lib/ipc/queue.h"
-#include "lib/ipc/route.h"
-#include "lib/ipc/sessions.h"
-#include "lib/ipc/trace.h"
-#include "lib/ipc/verify.h"
+#include "lib/suite/ipc/bounce.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/enqueue.h"
+#include "lib/suite/ipc/frame.h"
+#include "lib/suite/ipc/keys.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/ipc/route.h"
+#include "lib/suite/ipc/sessions.h"
+#include "lib/suite/ipc/trace.h"
+#include "lib/suite/ipc/verify.h"
 
 using namespace pen::ipc;
 

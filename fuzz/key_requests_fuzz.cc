@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "lib/keys/vault.h"
+#include "lib/trust/keys/vault.h"
 
 using namespace pen;
 using ipc::keys::Done;

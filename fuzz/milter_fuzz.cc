@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/milter/protocol.h"
+#include "lib/receive/milter/protocol.h"
 
 using namespace pen::milter;
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "lib/base/text.h"
-#include "lib/mta_sts/policy.h"
+#include "lib/trust/mta_sts/policy.h"
 
 namespace {
 

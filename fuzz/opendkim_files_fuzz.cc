@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/dkim/opendkim_files.h"
+#include "lib/trust/dkim/opendkim_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;

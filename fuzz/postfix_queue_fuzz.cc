@@ -7,7 +7,7 @@
 
 #include "lib/base/check.h"
 #include "lib/mail/address.h"
-#include "lib/postfix_queue/envelope.h"
+#include "lib/queue/postfix_queue/envelope.h"
 #include "pickup/postdrop.h"
 
 using namespace pen;

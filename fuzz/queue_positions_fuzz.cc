@@ -1,7 +1,7 @@
 // The file of restart positions, and a segment header, with any content.
 #include "lib/base/check.h"
 #include "lib/base/codec.h"
-#include "lib/queue_log/format.h"
+#include "lib/queue/queue_log/format.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;

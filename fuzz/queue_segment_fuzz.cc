@@ -3,9 +3,9 @@
 
 #include "lib/base/check.h"
 #include "lib/base/codec.h"
-#include "lib/queue_log/dump.h"
-#include "lib/queue_log/id_filter.h"
-#include "lib/queue_log/log_reader.h"
+#include "lib/queue/queue_log/dump.h"
+#include "lib/queue/queue_log/id_filter.h"
+#include "lib/queue/queue_log/log_reader.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/returned/reader.h"
+#include "lib/mail/returned/reader.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "lib/base/base64.h"
 #include "lib/base/text.h"
-#include "lib/sasl/client.h"
-#include "lib/sasl/dovecot.h"
+#include "lib/trust/sasl/client.h"
+#include "lib/trust/sasl/dovecot.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/sessions/classes.h"
+#include "lib/suite/sessions/classes.h"
 
 using pen::sessions::Classes;
 

@@ -1,9 +1,9 @@
-// Files of rules (lib/shaping), and replies that are looked at with what was read.
+// Files of rules (lib/queue/shaping), and replies that are looked at with what was read.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "lib/shaping/rules_file.h"
+#include "lib/queue/shaping/rules_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
-#include "lib/egress/socks5.h"
+#include "lib/send/egress/socks5.h"
 
 using namespace pen;
 using namespace pen::egress;

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "lib/base/check.h"
-#include "lib/spf/check.h"
-#include "lib/spf/macro.h"
-#include "lib/spf/record.h"
+#include "lib/trust/spf/check.h"
+#include "lib/trust/spf/macro.h"
+#include "lib/trust/spf/record.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "lib/base/check.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
-#include "lib/srs/srs.h"
+#include "lib/trust/srs/srs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pen;

@@ -6,9 +6,9 @@
 
 #include "lib/base/check.h"
 #include "lib/mail/address.h"
-#include "lib/submission/format.h"
-#include "lib/submission/input.h"
-#include "lib/submission/recipients.h"
+#include "lib/receive/submission/format.h"
+#include "lib/receive/submission/input.h"
+#include "lib/receive/submission/recipients.h"
 
 using namespace pen::submission;
 

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "keys/sources.h"
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/config/process_count.h"
-#include "lib/ipc/channel.h"
 #include "lib/net/tls/context.h"
-#include "lib/service/conversations.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/service/conversations.h"
 
 namespace {
 

@@ -11,11 +11,11 @@
 #include "lib/base/base64.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/dkim/key.h"
 #include "lib/map/table_file.h"
+#include "lib/meaning/smtpd/tls.h"
 #include "lib/net/tls/context.h"
 #include "lib/net/tls/error.h"
-#include "lib/smtpd/tls.h"
+#include "lib/trust/dkim/key.h"
 
 namespace pen::keys {
 namespace {

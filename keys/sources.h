@@ -9,8 +9,8 @@
 ///          sources.find(maps, name)                                       // tls_server_sni_maps
 /// Which:   the certificates of every smtpd, smtp and lmtp service of master.cf, with its -o; the DKIM keys of every
 ///          smtpd, pickup, qmqpd and bounce service.
-/// Closed:  files that this process may not look at are lent to it (lib/service/table_opener.h), each time: it blocks
-///          until they are there.
+/// Closed:  files that this process may not look at are lent to it (lib/suite/service/table_opener.h), each time: it
+///          blocks until they are there.
 /// Errors:  are kept with the names, and each change of one is in take_news(), for the log.
 /// Bounds:  those of the vault; kMostErrors in a list.
 /// Thread:  one. Reads files.
@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/keys/vault.h"
 #include "lib/map/map.h"
-#include "lib/signing/signing.h"
+#include "lib/trust/keys/vault.h"
+#include "lib/trust/signing/signing.h"
 
 namespace pen::keys {
 

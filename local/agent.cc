@@ -10,7 +10,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/logged.h"
-#include "lib/mailbox/content.h"
+#include "lib/send/mailbox/content.h"
 
 namespace pen::local {
 namespace {

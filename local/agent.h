@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
+#include "lib/base/async/handler_pool.h"
 #include "lib/base/random.h"
-#include "lib/delivery/incoming.h"
 #include "lib/map/ask.h"
+#include "lib/send/delivery/incoming.h"
 #include "local/deliveries.h"
 #include "local/progress.h"
 #include "local/requeue.h"

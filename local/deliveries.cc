@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
-#include "lib/mailbox/nursery.h"
+#include "lib/send/mailbox/nursery.h"
 #include "local/environment.h"
 
 namespace pen::local {

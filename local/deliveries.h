@@ -1,5 +1,5 @@
 #pragma once
-/// The blocking part of local delivery: accounts, and deliveries in processes of their own (lib/mailbox/child.h).
+/// The blocking part of local delivery: accounts, and deliveries in processes of their own (lib/send/mailbox/child.h).
 ///
 /// Rights:  never root's. A user's mail is delivered with the user's rights; mail for root or for nobody in
 ///          particular with those of default_privs; for commands and files of aliases see expand.h.
@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "lib/delivery/incoming.h"
+#include "lib/send/delivery/incoming.h"
 #include "local/rules.h"
 
 namespace pen::local {

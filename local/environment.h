@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/mail/envelope.h"
-#include "lib/mailbox/accounts.h"
-#include "lib/mailbox/macros.h"
+#include "lib/send/mailbox/accounts.h"
+#include "lib/send/mailbox/macros.h"
 
 namespace pen::local {
 

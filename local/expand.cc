@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/idn/domain.h"
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
-#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 
 namespace pen::local {

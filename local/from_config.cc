@@ -10,8 +10,8 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/delimiters.h"
-#include "lib/mailbox/environment.h"
-#include "lib/mailbox/limits.h"
+#include "lib/send/mailbox/environment.h"
+#include "lib/send/mailbox/limits.h"
 
 namespace pen::local {
 namespace {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/task.h"
+#include "lib/base/async/task.h"
 #include "lib/base/result.h"
-#include "lib/delivery/incoming.h"
+#include "lib/send/delivery/incoming.h"
 
 namespace pen::local {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/mailbox/accounts.h"
-#include "lib/mailbox/store.h"
 #include "lib/map/map.h"
+#include "lib/send/mailbox/accounts.h"
+#include "lib/send/mailbox/store.h"
 #include "local/expand.h"
 
 namespace pen::local {

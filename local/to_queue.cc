@@ -1,8 +1,8 @@
 #include "local/to_queue.h"
 
 #include "lib/base/random.h"
-#include "lib/intake/derived.h"
-#include "lib/intake/from_settings.h"
+#include "lib/receive/intake/derived.h"
+#include "lib/receive/intake/from_settings.h"
 
 namespace pen::local {
 namespace {

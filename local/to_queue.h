@@ -7,9 +7,9 @@
 #include <string>
 
 #include "lib/config/settings.h"
-#include "lib/intake/enqueue_client.h"
-#include "lib/intake/intake.h"
 #include "lib/mail/queue_id.h"
+#include "lib/receive/intake/enqueue_client.h"
+#include "lib/receive/intake/intake.h"
 #include "local/requeue.h"
 
 namespace pen::local {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::local {
 

@@ -5,9 +5,9 @@
 #include <array>
 #include <set>
 
+#include "lib/base/digest/digest.h"
 #include "lib/base/random.h"
-#include "lib/digest/digest.h"
-#include "lib/ipc/who_may_talk.h"
+#include "lib/suite/ipc/who_may_talk.h"
 
 namespace pen::master {
 

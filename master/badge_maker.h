@@ -1,5 +1,5 @@
 #pragma once
-/// Makes the badges of programs (lib/ipc/badges.h).
+/// Makes the badges of programs (lib/suite/ipc/badges.h).
 ///
 /// Use:     BadgeMaker maker(BadgeMaker::new_secret());     // or that of the former master, if its programs go on
 ///          ipc::Badges badges = maker.badges_for(service, all, true);
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/ipc/badges.h"
-#include "lib/service/plan.h"
+#include "lib/suite/ipc/badges.h"
+#include "lib/suite/service/plan.h"
 
 namespace pen::master {
 

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
-#include "lib/redis/server.h"
+#include "lib/net/redis/server.h"
 
 namespace pen::master {
 namespace {

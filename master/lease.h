@@ -17,10 +17,10 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/config/config.h"
-#include "lib/redis/client.h"
-#include "lib/service/lease_page.h"
+#include "lib/net/redis/client.h"
+#include "lib/suite/service/lease_page.h"
 
 namespace pen::master {
 

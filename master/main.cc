@@ -19,15 +19,15 @@
 #include <optional>
 #include <thread>
 
-#include "lib/async/readiness.h"
+#include "lib/base/async/readiness.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/version.h"
-#include "lib/confine/apply.h"
-#include "lib/service/lease_place.h"
-#include "lib/service/lock.h"
-#include "lib/service/setup.h"
-#include "lib/service/standby.h"
+#include "lib/suite/confine/apply.h"
+#include "lib/suite/service/lease_place.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/setup.h"
+#include "lib/suite/service/standby.h"
 #include "master/keeper.h"
 #include "master/lease.h"
 #include "master/notify.h"

@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "lib/async/socket.h"
-#include "lib/async/stream.h"
-#include "lib/service/lock.h"
+#include "lib/base/async/socket.h"
+#include "lib/base/async/stream.h"
+#include "lib/suite/service/lock.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::master {

@@ -14,7 +14,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/result.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::master {
 

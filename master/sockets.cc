@@ -14,8 +14,8 @@
 #include <memory>
 
 #include "lib/config/trusted.h"
-#include "lib/confine/plan.h"
-#include "lib/service/as_account.h"
+#include "lib/suite/confine/plan.h"
+#include "lib/suite/service/as_account.h"
 #include "master/ownership.h"
 
 namespace pen::master {

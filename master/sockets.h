@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/socket.h"
-#include "lib/service/plan.h"
-#include "lib/service/setup.h"
+#include "lib/base/async/socket.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/setup.h"
 #include "master/keeper.h"
 
 namespace pen::master {

@@ -12,14 +12,14 @@
 #include <cstdio>
 #include <set>
 
-#include "lib/async/stream.h"
+#include "lib/base/async/stream.h"
 #include "lib/base/forked_signals.h"
 #include "lib/base/text.h"
 #include "lib/base/version.h"
-#include "lib/ipc/topology.h"
-#include "lib/service/launch.h"
-#include "lib/service/plan.h"
-#include "lib/service/setup.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/service/launch.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::master {
 namespace {

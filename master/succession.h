@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/config/config.h"
 #include "master/handover.h"
 #include "master/notify.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "lib/async/stream.h"
+#include "lib/base/async/stream.h"
 #include "lib/base/pace.h"
 #include "master/supervisor.h"
 

@@ -11,15 +11,15 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/page.h"
 #include "lib/base/text.h"
 #include "lib/base/version.h"
-#include "lib/confine/apply.h"
-#include "lib/ipc/who_may_talk.h"
-#include "lib/metrics/page.h"
-#include "lib/service/board.h"
-#include "lib/service/link.h"
-#include "lib/service/lock.h"
-#include "lib/service/setup.h"
+#include "lib/suite/confine/apply.h"
+#include "lib/suite/ipc/who_may_talk.h"
+#include "lib/suite/service/board.h"
+#include "lib/suite/service/link.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/setup.h"
 #include "master/supervised.h"
 
 namespace pen::master {

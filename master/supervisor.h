@@ -23,10 +23,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/readiness.h"
-#include "lib/async/sync.h"
-#include "lib/service/helper_link.h"
-#include "lib/service/launch.h"
+#include "lib/base/async/readiness.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/service/helper_link.h"
+#include "lib/suite/service/launch.h"
 #include "master/badge_maker.h"
 #include "master/handover.h"
 #include "master/keeper.h"

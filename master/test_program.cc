@@ -1,4 +1,4 @@
-// A small program on lib/service, for the tests of master. It answers lines on its sockets:
+// A small program on lib/suite/service, for the tests of master. It answers lines on its sockets:
 //   pid       its process id            limit   its limit
 //   die       exits with status 3       hang    ignores the order to drain from now on
 //   violate   tells master of a forbidden system call, and ends as after one
@@ -8,9 +8,9 @@
 
 #include <cstdlib>
 
-#include "lib/confine/apply.h"
-#include "lib/service/link.h"
-#include "lib/service/service.h"
+#include "lib/suite/confine/apply.h"
+#include "lib/suite/service/link.h"
+#include "lib/suite/service/service.h"
 
 namespace {
 

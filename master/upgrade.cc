@@ -4,11 +4,11 @@
 #include <poll.h>
 #include <sys/wait.h>
 
-#include "lib/async/readiness.h"
+#include "lib/base/async/readiness.h"
 #include "lib/base/log.h"
 #include "lib/base/version.h"
-#include "lib/service/link.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/link.h"
+#include "lib/suite/service/setup.h"
 #include "master/supervised.h"
 
 namespace pen::master {

@@ -1,6 +1,6 @@
 #include "penapi/answer_table.h"
 
-#include "lib/digest/digest.h"
+#include "lib/base/digest/digest.h"
 
 namespace pen::api {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "lib/base/base64.h"
+#include "lib/base/idn/domain.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/named_address.h"

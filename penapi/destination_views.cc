@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "lib/destdb/name.h"
 #include "lib/mail/queue_id.h"
-#include "lib/views/destinations.h"
-#include "lib/views/story.h"
+#include "lib/queue/destdb/name.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/queue/views/story.h"
 #include "penapi/selection.h"
 #include "penapi/server.h"
 #include "penapi/views.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::api {
 

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "lib/async/socket.h"
+#include "lib/base/async/socket.h"
 
 namespace pen::api {
 namespace {

@@ -9,8 +9,8 @@
 #include <deque>
 #include <string>
 
-#include "lib/async/stream.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::api {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/metrics/page.h"
+#include "lib/base/metrics/page.h"
 #include "penapi/survey.h"
 
 namespace pen::api {

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
-#include "lib/lmdb/hint_store.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/sync.h"
+#include "lib/base/lmdb/hint_store.h"
 #include "penapi/answer_table.h"
 
 namespace pen::api {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/log.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"

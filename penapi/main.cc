@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "lib/base/log.h"
-#include "lib/service/board.h"
-#include "lib/service/service.h"
-#include "lib/sessions/classes.h"
+#include "lib/suite/service/board.h"
+#include "lib/suite/service/service.h"
+#include "lib/suite/sessions/classes.h"
 #include "penapi/server.h"
 
 namespace {

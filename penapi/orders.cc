@@ -4,9 +4,9 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/destdb/name.h"
 #include "lib/mail/queue_id.h"
-#include "lib/views/destinations.h"
+#include "lib/queue/destdb/name.h"
+#include "lib/queue/views/destinations.h"
 #include "penapi/selection.h"
 #include "penapi/server.h"
 #include "penapi/views.h"

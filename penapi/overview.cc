@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
-#include "lib/events/event.h"
-#include "lib/ipc/destinations.h"
-#include "lib/views/destinations.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/suite/events/event.h"
+#include "lib/suite/ipc/destinations.h"
 #include "penapi/exposition.h"
 #include "penapi/views.h"
 

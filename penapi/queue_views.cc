@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/mail/queue_id.h"
-#include "lib/views/destinations.h"
-#include "lib/views/queue.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/queue/views/queue.h"
 #include "penapi/selection.h"
 #include "penapi/server.h"
 #include "penapi/views.h"

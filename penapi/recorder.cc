@@ -5,8 +5,8 @@
 
 #include <system_error>
 
+#include "lib/base/lmdb/hints.h"
 #include "lib/base/log.h"
-#include "lib/lmdb/hints.h"
 #include "penapi/exposition.h"
 #include "penapi/overview.h"
 #include "penapi/server.h"

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/task.h"
+#include "lib/base/async/task.h"
 #include "lib/base/fd.h"
-#include "lib/lmdb/database.h"
+#include "lib/base/lmdb/database.h"
 #include "penapi/history.h"
 
 namespace pen::api {

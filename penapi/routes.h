@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/task.h"
+#include "lib/base/async/task.h"
 #include "penapi/http.h"
 
 namespace pen::api {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "lib/base/text.h"
-#include "lib/events/event.h"
+#include "lib/suite/events/event.h"
 #include "penapi/page.h"
 
 using namespace pen;

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::api {
 

@@ -6,9 +6,9 @@
 #include <cerrno>
 
 #include "lib/base/log.h"
-#include "lib/ipc/channel.h"
 #include "lib/net/tls/session.h"
-#include "lib/sessions/classes.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/sessions/classes.h"
 
 namespace pen::api {
 

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/stream.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/async/sync.h"
+#include "lib/base/metrics/page.h"
 #include "lib/config/config.h"
-#include "lib/ipc/destinations.h"
-#include "lib/ipc/queue.h"
-#include "lib/metrics/page.h"
 #include "lib/net/tls/context.h"
+#include "lib/suite/ipc/destinations.h"
+#include "lib/suite/ipc/queue.h"
 #include "penapi/disks.h"
 #include "penapi/event_tail.h"
 #include "penapi/recorder.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/listener.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/listener.h"
+#include "lib/base/async/sync.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::api {

@@ -7,7 +7,7 @@
 #include "lib/base/base64.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
-#include "lib/sasl/token_service.h"
+#include "lib/trust/sasl/token_service.h"
 
 namespace pen::api {
 

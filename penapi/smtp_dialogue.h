@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/stream.h"
+#include "lib/base/async/stream.h"
 #include "lib/mail/client_commands.h"
 #include "lib/mail/reply.h"
 #include "penapi/compose.h"

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/base64.h"
 #include "lib/testing/suite.h"
 #include "penapi/service_fixture.h"

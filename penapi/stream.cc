@@ -1,7 +1,7 @@
 // Server-sent events: figures every two seconds, and what happens to mail as it happens.
 #include <nlohmann/json.hpp>
 
-#include "lib/views/destinations.h"
+#include "lib/queue/views/destinations.h"
 #include "penapi/overview.h"
 #include "penapi/server.h"
 

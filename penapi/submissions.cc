@@ -7,13 +7,13 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/digest/digest.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
-#include "lib/digest/digest.h"
 #include "lib/mail/queue_id.h"
-#include "lib/sasl/token_file.h"
-#include "lib/views/destinations.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/trust/sasl/token_file.h"
 #include "penapi/server.h"
 
 namespace pen::api {

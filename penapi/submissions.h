@@ -16,8 +16,8 @@
 #include <string>
 #include <unordered_set>
 
-#include "lib/async/stream.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/async/sync.h"
 #include "penapi/compose.h"
 #include "penapi/http.h"
 #include "penapi/kept_answers.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/suite.h"
 #include "penapi/server.h"

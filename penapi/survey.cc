@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "lib/base/log.h"
-#include "lib/destdb/facts.h"
-#include "lib/ipc/topology.h"
-#include "lib/sessions/status.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/sessions/status.h"
 #include "penapi/server.h"
 
 namespace pen::api {

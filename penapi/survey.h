@@ -15,10 +15,10 @@
 #include <tuple>
 #include <vector>
 
-#include "lib/async/sync.h"
-#include "lib/ipc/destinations.h"
-#include "lib/ipc/queue.h"
-#include "lib/ipc/sessions.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/ipc/destinations.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/ipc/sessions.h"
 
 namespace pen::api {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/events/event.h"
+#include "lib/suite/events/event.h"
 
 namespace pen::penevents {
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "lib/base/digest/digest.h"
 #include "lib/base/text.h"
-#include "lib/digest/digest.h"
 
 namespace pen::penevents {
 namespace {

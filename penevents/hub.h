@@ -11,10 +11,10 @@
 #include <memory>
 #include <optional>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
-#include "lib/ipc/events.h"
-#include "lib/service/service.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/ipc/events.h"
+#include "lib/suite/service/service.h"
 #include "penevents/backlog.h"
 #include "penevents/recent.h"
 #include "penevents/request.h"

@@ -5,12 +5,12 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/events.h"
-#include "lib/ipc/topology.h"
 #include "lib/net/https/client.h"
-#include "lib/service/plan.h"
-#include "lib/service/service.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/events.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/service.h"
 #include "penevents/hub.h"
 
 namespace {

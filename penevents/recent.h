@@ -12,7 +12,7 @@
 #include <deque>
 #include <string>
 
-#include "lib/events/event.h"
+#include "lib/suite/events/event.h"
 
 namespace pen::penevents {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/events/event.h"
+#include "lib/suite/events/event.h"
 
 namespace pen::penevents {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/events/event.h"
+#include "lib/suite/events/event.h"
 
 namespace pen::penevents {
 namespace {

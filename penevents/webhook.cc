@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/digest/digest.h"
+#include "lib/base/digest/digest.h"
 
 namespace pen::penevents {
 namespace {

@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_a_json_array_named_by_its_first_and_last_event) 
   BOOST_TEST(json[1]["a"] == 2);
 }
 
-// RFC 4231 has vectors for HMAC itself (lib/digest); this one is of Python's hmac over "1764206424.7-8.[]".
+// RFC 4231 has vectors for HMAC itself (lib/base/digest); this one is of Python's hmac over "1764206424.7-8.[]".
 BOOST_AUTO_TEST_CASE(the_signature_covers_timestamp_name_and_body) {
   BOOST_TEST(signature("Jefe", "1764206424", "7-8", "[]") ==
              "sha256=bc79bb0b12f200dee79612be8c011684cfcfb5fd206462f0cf547f2222bbdb31");

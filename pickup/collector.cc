@@ -8,12 +8,12 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/intake/derived.h"
 #include "lib/mail/logged.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mail/wire.h"
-#include "lib/submission/drop_list.h"
-#include "lib/submission/envelope.h"
+#include "lib/receive/intake/derived.h"
+#include "lib/receive/submission/drop_list.h"
+#include "lib/receive/submission/envelope.h"
 
 namespace pen::pickup {
 namespace {

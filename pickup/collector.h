@@ -18,15 +18,15 @@
 #include <set>
 #include <string>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/random.h"
-#include "lib/intake/derived.h"
 #include "lib/mail/dsn.h"
-#include "lib/milter/other_filters.h"
-#include "lib/submission/drop_file.h"
-#include "lib/submission/rights.h"
-#include "lib/tenant/identity.h"
-#include "lib/tenant/priority.h"
+#include "lib/receive/intake/derived.h"
+#include "lib/receive/milter/other_filters.h"
+#include "lib/receive/submission/drop_file.h"
+#include "lib/receive/submission/rights.h"
+#include "lib/receive/tenant/identity.h"
+#include "lib/receive/tenant/priority.h"
 
 namespace pen::pickup {
 

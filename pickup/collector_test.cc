@@ -7,9 +7,9 @@
 #include <fstream>
 #include <set>
 
-#include "lib/async/testing/run.h"
-#include "lib/intake/fakes.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/mail/queue_id.h"
+#include "lib/receive/intake/fakes.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::pickup {

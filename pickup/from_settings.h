@@ -3,7 +3,7 @@
 #include "lib/base/text.h"
 #include "lib/config/settings.h"
 #include "lib/mail/delimiters.h"
-#include "lib/submission/rights.h"
+#include "lib/receive/submission/rights.h"
 
 namespace pen::pickup {
 

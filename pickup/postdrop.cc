@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "lib/base/text.h"
-#include "lib/postfix_queue/envelope.h"
-#include "lib/postfix_queue/queue_file.h"
+#include "lib/queue/postfix_queue/envelope.h"
+#include "lib/queue/postfix_queue/queue_file.h"
 
 namespace pen::pickup {
 namespace {

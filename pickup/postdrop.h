@@ -4,7 +4,7 @@
 /// Use:     print(postdrop_greeting(id));                    // it waits for this before it writes
 ///          auto message = read_postdrop(whole_input, arrival);
 ///          print(postdrop_end(PostdropStatus::ok));
-/// Input:   records as in Postfix's queue files (lib/postfix_queue/queue_file.h): sender and options, content,
+/// Input:   records as in Postfix's queue files (lib/queue/postfix_queue/queue_file.h): sender and options, content,
 ///          recipients before or behind it. What only the mail system itself may set (a filter, another recipient in
 ///          place of all) is refused; what a client would have said is passed over.
 /// Output:  names and values, each ended by a zero byte, and one more after the last.
@@ -16,7 +16,7 @@
 
 #include "lib/base/result.h"
 #include "lib/base/time.h"
-#include "lib/submission/format.h"
+#include "lib/receive/submission/format.h"
 
 namespace pen::pickup {
 

@@ -20,10 +20,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/stream.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/stream.h"
 #include "lib/base/result.h"
-#include "lib/submission/drop_file.h"
+#include "lib/receive/submission/drop_file.h"
 
 namespace pen::pickup {
 

@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/bytes.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"

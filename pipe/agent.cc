@@ -1,6 +1,6 @@
 #include "pipe/agent.h"
 
-#include "lib/mailbox/accounts.h"
+#include "lib/send/mailbox/accounts.h"
 
 namespace pen::pipes {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
+#include "lib/base/async/handler_pool.h"
 #include "pipe/job.h"
 
 namespace pen::pipes {

@@ -6,8 +6,8 @@
 
 #include "lib/config/values.h"
 #include "lib/mail/delimiters.h"
-#include "lib/mailbox/command_account.h"
-#include "lib/mailbox/environment.h"
+#include "lib/send/mailbox/command_account.h"
+#include "lib/send/mailbox/environment.h"
 
 namespace pen::pipes {
 namespace {

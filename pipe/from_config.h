@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/mailbox/command_account.h"
+#include "lib/send/mailbox/command_account.h"
 #include "pipe/job.h"
 
 namespace pen::pipes {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "lib/base/idn/fold.h"
 #include "lib/config/expand.h"
-#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mail/client_attributes.h"
-#include "lib/mailbox/content.h"
-#include "lib/mailbox/macros.h"
+#include "lib/send/mailbox/content.h"
+#include "lib/send/mailbox/macros.h"
 
 namespace pen::pipes {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/delivery/incoming.h"
 #include "lib/mail/delivery_status.h"
-#include "lib/mailbox/child.h"
-#include "lib/mailbox/policy.h"
-#include "lib/pipe/options.h"
+#include "lib/meaning/pipe/options.h"
+#include "lib/send/delivery/incoming.h"
+#include "lib/send/mailbox/child.h"
+#include "lib/send/mailbox/policy.h"
 
 namespace pen::pipes {
 

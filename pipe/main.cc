@@ -2,9 +2,9 @@
 #include <memory>
 #include <optional>
 
-#include "lib/delivery/program.h"
-#include "lib/mailbox/start_helper.h"
-#include "lib/service/service.h"
+#include "lib/send/delivery/program.h"
+#include "lib/send/mailbox/start_helper.h"
+#include "lib/suite/service/service.h"
 #include "pipe/agent.h"
 #include "pipe/from_config.h"
 

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "lib/mailbox/content.h"
+#include "lib/send/mailbox/content.h"
 #include "pipe/job.h"
 
 using namespace pen;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/queue_log/queue_log.h"
+#include "lib/queue/queue_log/queue_log.h"
 
 namespace pen::qmgr {
 

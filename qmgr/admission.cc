@@ -6,9 +6,9 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
 #include "lib/mail/logged.h"
-#include "lib/metrics/metrics.h"
 
 namespace pen::qmgr {
 

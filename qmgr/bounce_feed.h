@@ -2,8 +2,8 @@
 /// The conversation with bounce: reports out, answers in. Connects when the first report is due.
 #include <string>
 
-#include "lib/ipc/bounce.h"
-#include "lib/ipc/link.h"
+#include "lib/suite/ipc/bounce.h"
+#include "lib/suite/ipc/link.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {

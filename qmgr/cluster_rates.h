@@ -1,6 +1,6 @@
 #pragma once
 /// The conversation with the redis server about rates that the hosts of a cluster keep together. The core is
-/// lib/shaping/shared_rates.h; SharedDestinations owns the connection.
+/// lib/queue/shaping/shared_rates.h; SharedDestinations owns the connection.
 ///
 /// Use:     the client's greeting ends with scripts(); went_up() gets its replies to them; run() after each change, and
 ///          at next_wake().
@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/redis/client.h"
-#include "lib/shaping/shared_rates.h"
+#include "lib/net/redis/client.h"
+#include "lib/queue/shaping/shared_rates.h"
 
 namespace pen::qmgr {
 

@@ -1,15 +1,15 @@
 #pragma once
-/// What the redis server answers to the scripts of lib/destdb/leases.h, taken apart.
+/// What the redis server answers to the scripts of lib/queue/destdb/leases.h, taken apart.
 ///
 /// Use:     if (auto a = lease_reply(reply, wanted)) sharing.answered(id, a->lease, a->facts);
 /// Rules:   nullopt for whatever is not exactly such an answer: the server is given up then. Facts that make no sense
-///          are left to lib/destdb/groups.h.
+///          are left to lib/queue/destdb/groups.h.
 /// Pure; any thread.
 #include <cstdint>
 #include <optional>
 
-#include "lib/destdb/sharing.h"
-#include "lib/redis/reply.h"
+#include "lib/net/redis/reply.h"
+#include "lib/queue/destdb/sharing.h"
 
 namespace pen::qmgr {
 

@@ -10,9 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/link.h"
-#include "lib/ipc/stage_page.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/link.h"
+#include "lib/suite/ipc/stage_page.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {

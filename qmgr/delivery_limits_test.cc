@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "lib/shaping/rules_file.h"
+#include "lib/queue/shaping/rules_file.h"
 
 namespace pen::qmgr {
 namespace {

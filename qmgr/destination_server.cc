@@ -7,11 +7,11 @@
 #include <ranges>
 #include <unordered_set>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/destdb/name.h"
-#include "lib/events/emitter.h"
+#include "lib/queue/destdb/name.h"
+#include "lib/suite/events/emitter.h"
 #include "qmgr/egress.h"
 
 namespace pen::qmgr {

@@ -8,12 +8,12 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/sync.h"
-#include "lib/destdb/destdb.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/destinations.h"
-#include "lib/sessions/classes.h"
-#include "lib/sessions/status.h"
+#include "lib/base/async/sync.h"
+#include "lib/queue/destdb/destdb.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/destinations.h"
+#include "lib/suite/sessions/classes.h"
+#include "lib/suite/sessions/status.h"
 #include "qmgr/guests.h"
 #include "qmgr/manager.h"
 #include "qmgr/shared_destinations.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/mail/envelope.h"
-#include "lib/queue_log/scan.h"
+#include "lib/queue/queue_log/scan.h"
 #include "qmgr/surroundings.h"
 
 namespace pen::qmgr {

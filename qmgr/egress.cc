@@ -5,8 +5,8 @@
 #include "lib/base/date.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/destdb/name.h"
-#include "lib/egress/choose.h"
+#include "lib/queue/destdb/name.h"
+#include "lib/send/egress/choose.h"
 
 namespace pen::qmgr {
 

@@ -3,14 +3,14 @@
 ///
 /// Between the answer of trivial-rewrite and the scheduler: the answer's destinations get a source (their `source` is
 /// its name then), so that jobs, connections and what is remembered of hosts are kept apart by it. Which one: the pool
-/// by Setup::pool_for(); of it the first in the message's own order (lib/egress/choose.h) that nothing keeps from
+/// by Setup::pool_for(); of it the first in the message's own order (lib/send/egress/choose.h) that nothing keeps from
 /// sending to the group. A message that was given a source keeps it for the group while that can be used.
 ///
 /// Group:   what warm-up and blocks go by: the provider, or the domain of the next hop.
 /// Use:     if (const auto no = egress.assign(envelope, ordinal, answer, now)) … the recipient waits, for *no
 ///          egress.accepted(…), failed(…) by what became of a connection; block(…) by what replies say.
 ///          by_hand: the suspensions of destdb ("source:NAME").
-/// State:   the ledger (lib/egress/ledger.h); what was given to messages lately, kRemembered at most.
+/// State:   the ledger (lib/send/egress/ledger.h); what was given to messages lately, kRemembered at most.
 /// No I/O but the tables of egress_pool_maps; time is a parameter.
 #include <functional>
 #include <memory>
@@ -20,13 +20,13 @@
 #include <unordered_map>
 #include <utility>
 
-#include "lib/destdb/facts.h"
-#include "lib/egress/ledger.h"
-#include "lib/egress/setup.h"
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/destinations.h"
-#include "lib/ipc/route.h"
 #include "lib/mail/envelope.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/send/egress/ledger.h"
+#include "lib/send/egress/setup.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/destinations.h"
+#include "lib/suite/ipc/route.h"
 
 namespace pen::qmgr {
 

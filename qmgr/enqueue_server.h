@@ -6,10 +6,10 @@
 #include <memory>
 #include <set>
 
-#include "lib/async/sync.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/enqueue.h"
-#include "lib/spool/spool.h"
+#include "lib/base/async/sync.h"
+#include "lib/queue/spool/spool.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/enqueue.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {

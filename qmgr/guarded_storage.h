@@ -9,8 +9,8 @@
 #include <memory>
 #include <utility>
 
-#include "lib/queue_log/storage.h"
-#include "lib/service/lease_page.h"
+#include "lib/queue/queue_log/storage.h"
+#include "lib/suite/service/lease_page.h"
 
 namespace pen::qmgr {
 

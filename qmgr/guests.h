@@ -16,8 +16,8 @@
 
 #include <sys/types.h>
 
-#include "lib/async/loop.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/loop.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::qmgr {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 
 namespace pen::qmgr {
 namespace {

@@ -5,14 +5,14 @@
 #include "lib/base/log.h"
 #include "lib/mail/logged.h"
 #include "lib/mail/verp.h"
-#include "lib/suppression/fault.h"
+#include "lib/suite/suppression/fault.h"
 #include "qmgr/egress.h"
 
 namespace pen::qmgr {
 
 namespace {
-/// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (lib/smtp/tls.h), as the scheduler
-/// remembers them. What a peer says never begins so.
+/// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (lib/meaning/smtp/tls.h), as the
+/// scheduler remembers them. What a peer says never begins so.
 bool refuses_requiretls(const mail::DeliveryStatus& status) {
   return status.text.starts_with("REQUIRETLS ") && (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
 }

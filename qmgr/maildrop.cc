@@ -1,6 +1,6 @@
 #include "qmgr/maildrop.h"
 
-#include "lib/submission/drop_file.h"
+#include "lib/receive/submission/drop_file.h"
 
 namespace pen::qmgr {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/submission/drop_list.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/receive/submission/drop_list.h"
 #include "qmgr/maildrop_keeper.h"
 
 namespace pen::qmgr {

@@ -10,7 +10,7 @@
 #include <array>
 #include <cerrno>
 
-#include "lib/async/descriptor_message.h"
+#include "lib/base/async/descriptor_message.h"
 
 namespace pen::qmgr {
 

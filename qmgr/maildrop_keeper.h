@@ -17,8 +17,8 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/result.h"
-#include "lib/submission/drop_file.h"
-#include "lib/submission/drop_list.h"
+#include "lib/receive/submission/drop_file.h"
+#include "lib/receive/submission/drop_list.h"
 
 namespace pen::qmgr {
 

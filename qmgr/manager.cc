@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/events/emitter.h"
-#include "lib/metrics/metrics.h"
+#include "lib/base/metrics/metrics.h"
+#include "lib/suite/events/emitter.h"
 #include "qmgr/retry_delay.h"
 
 namespace pen::qmgr {

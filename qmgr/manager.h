@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/queue_log/scan.h"
+#include "lib/queue/queue_log/scan.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
 #include "qmgr/admission.h"

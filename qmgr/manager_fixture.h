@@ -12,10 +12,10 @@
 #include <optional>
 #include <set>
 
-#include "lib/destdb/facts.h"
 #include "lib/mail/expanded.h"
-#include "lib/queue_log/scan.h"
-#include "lib/queue_log/testing/fault_storage.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/queue/queue_log/scan.h"
+#include "lib/queue/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/manager.h"
 

@@ -6,7 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/expanded.h"
 #include "lib/mail/queue_id.h"
-#include "lib/queue_log/queue_log.h"
+#include "lib/queue/queue_log/queue_log.h"
 
 namespace pen::qmgr {
 

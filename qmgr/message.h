@@ -14,7 +14,7 @@
 #include "lib/base/link.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/mail/envelope.h"
-#include "lib/queue_log/message.h"
+#include "lib/queue/queue_log/message.h"
 #include "qmgr/payload.h"
 #include "qmgr/scheduler/scheduler.h"
 

@@ -1,7 +1,7 @@
 /// Messages of the active set: what they keep, packed or not, and how much memory that takes.
 #include "qmgr/message.h"
 
-#include "lib/queue_log/queue_log.h"
+#include "lib/queue/queue_log/queue_log.h"
 
 #include <malloc.h>
 

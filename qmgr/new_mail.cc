@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "lib/events/emitter.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/mail/address.h"
-#include "lib/metrics/metrics.h"
+#include "lib/suite/events/emitter.h"
 
 namespace pen::qmgr {
 

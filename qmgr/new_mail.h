@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/ipc/enqueue.h"
-#include "lib/ipc/who_may_talk.h"
+#include "lib/suite/ipc/enqueue.h"
+#include "lib/suite/ipc/who_may_talk.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
 #include "qmgr/admission.h"

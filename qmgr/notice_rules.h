@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/ipc/bounce.h"
+#include "lib/suite/ipc/bounce.h"
 #include "qmgr/message.h"
 #include "qmgr/surroundings.h"
 

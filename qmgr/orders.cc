@@ -4,8 +4,8 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
-#include "lib/events/emitter.h"
-#include "lib/metrics/metrics.h"
+#include "lib/base/metrics/metrics.h"
+#include "lib/suite/events/emitter.h"
 
 namespace pen::qmgr {
 

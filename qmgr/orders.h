@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
 #include "qmgr/admission.h"

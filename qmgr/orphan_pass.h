@@ -16,9 +16,9 @@
 #include <optional>
 #include <string>
 
-#include "lib/queue_log/queue_log.h"
-#include "lib/queue_log/scan.h"
-#include "lib/spool/spool.h"
+#include "lib/queue/queue_log/queue_log.h"
+#include "lib/queue/queue_log/scan.h"
+#include "lib/queue/spool/spool.h"
 
 namespace pen::qmgr {
 

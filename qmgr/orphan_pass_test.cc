@@ -4,8 +4,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/codec.h"
-#include "lib/queue_log/testing/fault_storage.h"
-#include "lib/spool/fault_files.h"
+#include "lib/queue/queue_log/testing/fault_storage.h"
+#include "lib/queue/spool/fault_files.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/suite.h"
 

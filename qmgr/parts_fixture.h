@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/destdb/facts.h"
-#include "lib/queue_log/scan.h"
-#include "lib/queue_log/testing/fault_storage.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/queue/queue_log/scan.h"
+#include "lib/queue/queue_log/testing/fault_storage.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/rounds.h"
 #include "qmgr/runners.h"

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/log.h"
-#include "lib/queue_log/posix_storage.h"
-#include "lib/queue_log/scan.h"
+#include "lib/queue/queue_log/posix_storage.h"
+#include "lib/queue/queue_log/scan.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
 #include "qmgr/router_feed.h"

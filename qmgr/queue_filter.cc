@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/idn/domain.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
 
 namespace pen::qmgr {
 namespace {

@@ -4,9 +4,9 @@
 /// Use:     QueueFilter filter(request.filter, request.site, now);
 ///          switch (filter.footer(listed)) { case no: …; case yes: …; case ask: filter.envelope(*from_log(…)) }
 /// Source:  ipc::queue::Filter says what the conditions mean. No I/O.
-#include "lib/ipc/queue.h"
-#include "lib/queue_log/message.h"
-#include "lib/submission/drop_list.h"
+#include "lib/queue/queue_log/message.h"
+#include "lib/receive/submission/drop_list.h"
+#include "lib/suite/ipc/queue.h"
 #include "qmgr/message.h"
 
 namespace pen::qmgr {

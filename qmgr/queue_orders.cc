@@ -6,13 +6,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
 #include "lib/mail/queue_id.h"
-#include "lib/queue_log/id_filter.h"
-#include "lib/queue_log/scan.h"
+#include "lib/queue/queue_log/id_filter.h"
+#include "lib/queue/queue_log/scan.h"
+#include "lib/suite/events/emitter.h"
 #include "qmgr/queue_server.h"
 
 namespace pen::qmgr {

@@ -8,8 +8,8 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/queue_log/id_filter.h"
-#include "lib/queue_log/scan.h"
+#include "lib/queue/queue_log/id_filter.h"
+#include "lib/queue/queue_log/scan.h"
 
 namespace pen::qmgr {
 

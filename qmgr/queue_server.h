@@ -20,9 +20,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "lib/ipc/channel.h"
-#include "lib/ipc/queue.h"
-#include "lib/spool/spool.h"
+#include "lib/queue/spool/spool.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/queue.h"
 #include "qmgr/guests.h"
 #include "qmgr/maildrop.h"
 #include "qmgr/manager.h"

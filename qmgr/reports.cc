@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/mail/logged.h"
 #include "lib/mail/verp.h"
-#include "lib/metrics/metrics.h"
 #include "qmgr/notice_rules.h"
 
 namespace pen::qmgr {

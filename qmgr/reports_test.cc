@@ -1,6 +1,6 @@
 /// What senders and the postmaster learn, and that a crash neither loses nor repeats it.
 #include "qmgr/reports.h"
-#include "lib/ipc/frame.h"
+#include "lib/suite/ipc/frame.h"
 #include "qmgr/manager_fixture.h"
 #include "qmgr/parts_fixture.h"
 

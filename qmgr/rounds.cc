@@ -4,10 +4,10 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
-#include "lib/events/attempt.h"
 #include "lib/mail/attempt.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/mail/logged.h"
+#include "lib/suite/events/attempt.h"
 #include "qmgr/notice_rules.h"
 
 namespace pen::qmgr {

@@ -12,7 +12,7 @@
 #include <functional>
 #include <string_view>
 
-#include "lib/metrics/labels.h"
+#include "lib/base/metrics/labels.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
 #include "qmgr/surroundings.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "lib/ipc/route.h"
+#include "lib/suite/ipc/route.h"
 
 namespace pen::qmgr {
 

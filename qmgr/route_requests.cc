@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
 #include "lib/mail/expanded.h"
-#include "lib/metrics/metrics.h"
-#include "lib/suppression/words.h"
+#include "lib/suite/suppression/words.h"
 #include "qmgr/egress.h"
 
 namespace pen::qmgr {

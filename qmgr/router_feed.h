@@ -5,8 +5,8 @@
 #include <deque>
 #include <string>
 
-#include "lib/ipc/link.h"
-#include "lib/ipc/route.h"
+#include "lib/suite/ipc/link.h"
+#include "lib/suite/ipc/route.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {

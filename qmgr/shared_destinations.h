@@ -3,8 +3,8 @@
 ///
 /// The scheduler asks this Table; the file's answer comes at once, as without a cluster. What a connection may be
 /// opened for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked.
-/// The core is lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager. The
-/// rates that hosts keep together go over the same connection (cluster_rates.h).
+/// The core is lib/queue/destdb/sharing.h, the connection lib/net/redis/client.h; this brings them together with the
+/// manager. The rates that hosts keep together go over the same connection (cluster_rates.h).
 ///
 /// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager);
 ///          ask_share() for every connection that is to be opened, gone() for one that is closed or wanted no more;
@@ -14,13 +14,13 @@
 /// Thread:  the loop's.
 #include <string>
 
-#include "lib/async/loop.h"
-#include "lib/destdb/destdb.h"
-#include "lib/destdb/sharing.h"
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/destinations.h"
+#include "lib/base/async/loop.h"
 #include "lib/map/match_list.h"
-#include "lib/redis/client.h"
+#include "lib/net/redis/client.h"
+#include "lib/queue/destdb/destdb.h"
+#include "lib/queue/destdb/sharing.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/destinations.h"
 #include "qmgr/cluster_rates.h"
 #include "qmgr/cluster_replies.h"
 #include "qmgr/scheduler/scheduler.h"

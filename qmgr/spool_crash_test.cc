@@ -6,12 +6,12 @@
 #include <set>
 
 #include "lib/base/codec.h"
-#include "lib/queue_log/queue_log.h"
-#include "lib/queue_log/scan.h"
-#include "lib/queue_log/testing/fault_storage.h"
-#include "lib/spool/breakage.h"
-#include "lib/spool/fault_files.h"
-#include "lib/spool/spool.h"
+#include "lib/queue/queue_log/queue_log.h"
+#include "lib/queue/queue_log/scan.h"
+#include "lib/queue/queue_log/testing/fault_storage.h"
+#include "lib/queue/spool/breakage.h"
+#include "lib/queue/spool/fault_files.h"
+#include "lib/queue/spool/spool.h"
 #include "lib/testing/environment.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/orphan_pass.h"

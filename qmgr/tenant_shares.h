@@ -21,7 +21,7 @@
 #include <unordered_map>
 
 #include "lib/base/time.h"
-#include "lib/queue_log/message.h"
+#include "lib/queue/queue_log/message.h"
 
 namespace pen::qmgr {
 

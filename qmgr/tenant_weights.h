@@ -17,8 +17,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "lib/async/loop.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/loop.h"
+#include "lib/base/async/sync.h"
 #include "lib/map/ask.h"
 #include "lib/map/map.h"
 

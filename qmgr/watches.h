@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/sync.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/queue.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::qmgr {
 

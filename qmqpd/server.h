@@ -14,14 +14,14 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/listener.h"
-#include "lib/intake/intake.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/listener.h"
 #include "lib/map/match_list.h"
-#include "lib/milter/other_filters.h"
-#include "lib/resolve/peer_name.h"
-#include "lib/tenant/identity.h"
-#include "lib/tenant/priority.h"
+#include "lib/receive/intake/intake.h"
+#include "lib/receive/milter/other_filters.h"
+#include "lib/receive/resolve/peer_name.h"
+#include "lib/receive/tenant/identity.h"
+#include "lib/receive/tenant/priority.h"
 #include "qmqpd/frame.h"
 
 namespace pen::qmqpd {

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
-#include "lib/intake/content_turn.h"
-#include "lib/intake/held_content.h"
 #include "lib/mail/reply.h"
-#include "lib/metrics/metrics.h"
+#include "lib/receive/intake/content_turn.h"
+#include "lib/receive/intake/held_content.h"
+#include "lib/suite/events/emitter.h"
 
 namespace pen::qmqpd {
 namespace {

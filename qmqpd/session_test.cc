@@ -6,8 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-#include "lib/async/sync.h"
-#include "lib/intake/fakes.h"
+#include "lib/base/async/sync.h"
+#include "lib/receive/intake/fakes.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/suite.h"
 

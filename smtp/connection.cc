@@ -9,13 +9,13 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
 #include "lib/map/map.h"
-#include "lib/metrics/metrics.h"
-#include "lib/smtp/tls.h"
+#include "lib/meaning/smtp/tls.h"
+#include "lib/suite/events/emitter.h"
 #include "smtp/rewritten.h"
 #include "smtp/through.h"
 

@@ -18,15 +18,15 @@
 #include <string>
 #include <unordered_map>
 
-#include "lib/async/stream.h"
-#include "lib/async/sync.h"
-#include "lib/events/emitter.h"
-#include "lib/ipc/content.h"
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/stage_page.h"
-#include "lib/ipc/tls_report.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/async/sync.h"
 #include "lib/mail/transcript.h"
-#include "lib/trace/dialogue.h"
+#include "lib/suite/events/emitter.h"
+#include "lib/suite/ipc/content.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/stage_page.h"
+#include "lib/suite/ipc/tls_report.h"
+#include "lib/suite/trace/dialogue.h"
 #include "smtp/engine.h"
 
 namespace pen::tls {
@@ -40,7 +40,7 @@ class DataForm;  // lib/mail/data_form.h
 namespace pen::smtp {
 
 class RewrittenContent;  // smtp/rewritten.h
-struct TlsPlan;          // lib/smtp/tls.h
+struct TlsPlan;          // lib/meaning/smtp/tls.h
 
 /// How TLS went with a new connection, for reports (RFC 8460 section 4.3).
 struct TlsOutcome {

@@ -19,8 +19,8 @@
 #include <span>
 #include <unordered_map>
 
-#include "lib/delivery/conversation.h"
-#include "lib/ipc/session_errors.h"
+#include "lib/send/delivery/conversation.h"
+#include "lib/suite/ipc/session_errors.h"
 #include "smtp/connection.h"
 #include "smtp/told_lately.h"
 
@@ -29,13 +29,13 @@ class Rules;
 }
 
 namespace pen::ipc {
-class TlsReports;  // lib/ipc/tls_reports.h
+class TlsReports;  // lib/suite/ipc/tls_reports.h
 }
 
 namespace pen::smtp {
 
 class Logins;
-class ClientTls;  // lib/smtp/tls.h
+class ClientTls;  // lib/meaning/smtp/tls.h
 
 class Deliveries final : public Connection::Host {
  public:

@@ -10,9 +10,9 @@
 #include <boost/test/unit_test.hpp>
 #include <optional>
 
-#include "lib/async/listener.h"
+#include "lib/base/async/listener.h"
 #include "lib/base/log.h"
-#include "lib/smtp/tls.h"
+#include "lib/meaning/smtp/tls.h"
 #include "smtp/deliveries.h"
 #include "smtp/testing/scripted_peer.h"
 

@@ -5,8 +5,8 @@
 /// Pure. Thread: the engine's.
 #include <string_view>
 
-#include "lib/ipc/delivery.h"
 #include "lib/mail/error_class.h"
+#include "lib/suite/ipc/delivery.h"
 #include "smtp/peer.h"
 
 namespace pen::smtp {

@@ -1,7 +1,7 @@
 #include "smtp/engine.h"
 
 #include "lib/base/check.h"
-#include "lib/metrics/metrics.h"
+#include "lib/base/metrics/metrics.h"
 
 namespace pen::smtp {
 

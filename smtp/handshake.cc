@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lib/sasl/client.h"
+#include "lib/trust/sasl/client.h"
 
 namespace pen::smtp {
 

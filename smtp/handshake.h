@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/smtp/settings.h"
+#include "lib/meaning/smtp/settings.h"
 #include "smtp/ending.h"
 #include "smtp/wire.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/map/match_list.h"
-#include "lib/sasl/client.h"
+#include "lib/trust/sasl/client.h"
 
 namespace pen::smtp {
 

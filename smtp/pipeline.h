@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "lib/smtp/settings.h"
+#include "lib/meaning/smtp/settings.h"
 #include "smtp/ending.h"
 #include "smtp/transaction.h"
 #include "smtp/wire.h"

@@ -1,6 +1,6 @@
 // What replies mean for the messages. The table is in docs/pipelining.md.
 #include "lib/base/check.h"
-#include "lib/metrics/metrics.h"
+#include "lib/base/metrics/metrics.h"
 #include "smtp/pipeline.h"
 
 namespace pen::smtp {

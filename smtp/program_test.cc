@@ -9,12 +9,12 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "lib/async/listener.h"
-#include "lib/async/sync.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/stage_page.h"
-#include "lib/service/arguments.h"
+#include "lib/base/async/listener.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/stage_page.h"
+#include "lib/suite/service/arguments.h"
 #include "lib/testing/scratch.h"
 #include "smtp/testing/scripted_peer.h"
 

@@ -5,7 +5,7 @@
 #include "lib/mail/address.h"
 #include "lib/mail/header.h"
 #include "lib/map/match_list.h"
-#include "lib/resolve/from_settings.h"
+#include "lib/receive/resolve/from_settings.h"
 
 namespace pen::smtp {
 

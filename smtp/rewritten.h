@@ -15,13 +15,13 @@
 #include <string>
 
 #include "lib/config/config.h"
-#include "lib/intake/checked_content.h"
-#include "lib/ipc/delivery.h"
 #include "lib/mail/wire.h"
 #include "lib/map/map.h"
 #include "lib/map/status_filter.h"
-#include "lib/resolve/generic.h"
-#include "lib/smtp/settings.h"
+#include "lib/meaning/smtp/settings.h"
+#include "lib/receive/intake/checked_content.h"
+#include "lib/receive/resolve/generic.h"
+#include "lib/suite/ipc/delivery.h"
 
 namespace pen::smtp {
 

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "lib/base/check.h"
-#include "lib/egress/proxy_v2.h"
-#include "lib/egress/socks5.h"
+#include "lib/send/egress/proxy_v2.h"
+#include "lib/send/egress/socks5.h"
 
 namespace pen::smtp {
 

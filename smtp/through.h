@@ -6,12 +6,12 @@
 /// Rules:   what the proxy says of the host counts as the host's; whatever else goes wrong with a proxy, and an address
 ///          of the source that this host does not have, is the source's (Trouble::source). A proxy of kind haproxy says
 ///          nothing: when it cannot reach the host it hangs up, which looks like the host's doing.
-/// Source:  lib/egress/socks5.h, lib/egress/proxy_v2.h.
+/// Source:  lib/send/egress/socks5.h, lib/send/egress/proxy_v2.h.
 #include <expected>
 #include <string>
 
-#include "lib/async/stream.h"
-#include "lib/ipc/delivery.h"
+#include "lib/base/async/stream.h"
+#include "lib/suite/ipc/delivery.h"
 
 namespace pen::smtp {
 

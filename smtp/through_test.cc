@@ -1,7 +1,7 @@
 /// Deliveries from sources: bound addresses, names, and proxies.
 #include "smtp/through.h"
 
-#include "lib/egress/file.h"
+#include "lib/send/egress/file.h"
 #include "smtp/deliveries_fixture.h"
 
 namespace pen::smtp::testing {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/ipc/delivery.h"
+#include "lib/suite/ipc/delivery.h"
 #include "smtp/peer.h"
 
 namespace pen::smtp {

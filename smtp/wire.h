@@ -4,8 +4,8 @@
 /// Pure functions.
 #include <string>
 
-#include "lib/ipc/delivery.h"
 #include "lib/mail/client_commands.h"
+#include "lib/suite/ipc/delivery.h"
 
 namespace pen::smtp {
 

@@ -3,7 +3,7 @@
 ///
 /// Use:     const bool known = !proxied || co_await ask_proxy(talk, limits);   co_await ask_lists_about_address(talk);
 /// Thread:  the loop's. The arguments live until the end.
-#include "lib/async/task.h"
+#include "lib/base/async/task.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/conversation.h"
 

@@ -7,8 +7,8 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
-#include "lib/dkim/arc.h"
 #include "lib/mail/address.h"
+#include "lib/trust/dkim/arc.h"
 #include "smtpd/results_field.h"
 
 namespace pen::smtpd {

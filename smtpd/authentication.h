@@ -18,12 +18,12 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/sync.h"
-#include "lib/dkim/verify.h"
-#include "lib/dmarc/check.h"
-#include "lib/intake/intake.h"
-#include "lib/ipc/dmarc_report.h"
-#include "lib/spf/check.h"
+#include "lib/base/async/sync.h"
+#include "lib/receive/intake/intake.h"
+#include "lib/suite/ipc/dmarc_report.h"
+#include "lib/trust/dkim/verify.h"
+#include "lib/trust/dmarc/check.h"
+#include "lib/trust/spf/check.h"
 #include "smtpd/client.h"
 #include "smtpd/server.h"
 

@@ -3,9 +3,9 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/dnsbl/question.h"
 #include "lib/mail/address.h"
-#include "lib/smtpd/reply_text.h"
+#include "lib/meaning/smtpd/reply_text.h"
+#include "lib/net/dnsbl/question.h"
 #include "smtpd/access.h"
 #include "smtpd/attributes.h"
 #include "smtpd/lists_ahead.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/smtpd/reply_text.h"
+#include "lib/meaning/smtpd/reply_text.h"
 #include "smtpd/session_fixture.h"
 
 using namespace pen;

@@ -1,11 +1,11 @@
 /// check_greylist: puts off clients that were not seen before (docs/greylisting.md).
 #include <fmt/format.h>
 
+#include "lib/base/idn/domain.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
-#include "lib/sessions/client_counts.h"
+#include "lib/suite/sessions/client_counts.h"
 #include "smtpd/restrictions.h"
 
 namespace pen::smtpd::restrictions {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "lib/base/idn/fold.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mail/delimiters.h"
 #include "smtpd/restrictions.h"

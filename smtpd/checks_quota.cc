@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "lib/base/idn/domain.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "smtpd/restrictions.h"
 

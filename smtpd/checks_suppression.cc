@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/mail/address.h"
-#include "lib/metrics/metrics.h"
-#include "lib/suppression/client.h"
-#include "lib/suppression/words.h"
+#include "lib/suite/suppression/client.h"
+#include "lib/suite/suppression/words.h"
 #include "smtpd/restrictions.h"
 
 namespace pen::smtpd::restrictions {

@@ -1,7 +1,7 @@
 // The suppression list in real sessions: what is asked, and what the client hears.
 #include <boost/test/unit_test.hpp>
 
-#include "lib/suppression/client.h"
+#include "lib/suite/suppression/client.h"
 #include "smtpd/session_fixture.h"
 
 using namespace pen;

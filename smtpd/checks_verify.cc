@@ -4,7 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/resolve/probe_sender.h"
+#include "lib/receive/resolve/probe_sender.h"
 #include "smtpd/restrictions.h"
 
 namespace pen::smtpd::restrictions {

@@ -10,10 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "lib/async/socket.h"
+#include "lib/base/async/socket.h"
 #include "lib/mail/envelope.h"
-#include "lib/smtpd/auth.h"
-#include "lib/smtpd/tls.h"
+#include "lib/meaning/smtpd/auth.h"
+#include "lib/meaning/smtpd/tls.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "lib/sessions/client_counts.h"
-#include "lib/sessions/holder.h"
+#include "lib/suite/sessions/client_counts.h"
+#include "lib/suite/sessions/holder.h"
 #include "smtpd/client.h"
 #include "smtpd/server.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "lib/helper/reach.h"
+#include "lib/net/helper/reach.h"
 
 namespace pen::smtpd {
 

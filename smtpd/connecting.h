@@ -3,14 +3,14 @@
 ///
 /// Use:     auto stream = co_await connect_to(loop, names, settings.address, settings.families, until);
 /// Names:   looked up for each connection, by smtpd's own resolver. Of the addresses those of the families are tried,
-///          one after the other (lib/helper/reach.h).
+///          one after the other (lib/net/helper/reach.h).
 /// Errors:  a sentence part for the log.
 /// Thread:  the loop's.
 #include <expected>
 #include <string>
 
-#include "lib/async/stream.h"
-#include "lib/helper/server_address.h"
+#include "lib/base/async/stream.h"
+#include "lib/net/helper/server_address.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {

@@ -9,7 +9,7 @@
 /// Source:  postconf(5), smtpd_per_request_deadline and smtpd_min_data_rate.
 #include <algorithm>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/config/settings.h"
 
 namespace pen::smtpd {

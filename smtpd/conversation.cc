@@ -6,7 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
+#include "lib/suite/events/emitter.h"
 #include "smtpd/attributes.h"
 #include "smtpd/reply_footer.h"
 

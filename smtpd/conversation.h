@@ -15,8 +15,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/async/stream.h"
-#include "lib/metrics/metrics.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/metrics/metrics.h"
 #include "smtpd/checks.h"
 #include "smtpd/client.h"
 #include "smtpd/filters.h"

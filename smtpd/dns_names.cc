@@ -4,7 +4,7 @@
 
 #include "lib/mail/charset.h"
 #include "lib/net/host_addresses.h"
-#include "lib/resolve/peer_name.h"
+#include "lib/receive/resolve/peer_name.h"
 
 namespace pen::smtpd {
 

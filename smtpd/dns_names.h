@@ -6,9 +6,9 @@
 /// Thread:  the loop's.
 #include <string>
 
-#include "lib/async/handler_pool.h"
+#include "lib/base/async/handler_pool.h"
 #include "lib/net/dns.h"
-#include "lib/resolve/dns_filter.h"
+#include "lib/receive/resolve/dns_filter.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {

@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/testing/dns_server.h"
 #include "lib/testing/scratch.h"
 

@@ -12,12 +12,12 @@
 #include <optional>
 #include <string>
 
-#include "lib/dnsbl/lookup.h"
-#include "lib/intake/effects.h"
+#include "lib/base/metrics/labels.h"
 #include "lib/map/ask.h"
-#include "lib/metrics/labels.h"
-#include "lib/sessions/sender_memory.h"
-#include "lib/smtpd/policy.h"
+#include "lib/meaning/smtpd/policy.h"
+#include "lib/net/dnsbl/lookup.h"
+#include "lib/receive/intake/effects.h"
+#include "lib/suite/sessions/sender_memory.h"
 #include "smtpd/names.h"
 #include "smtpd/policy_servers.h"
 #include "smtpd/subject.h"

@@ -1,6 +1,6 @@
 #pragma once
-/// The filters (milters) of one session, between SMTP and lib/milter: which filters a client gets, the values of their
-/// macros, and what their verdicts mean for the client and in the log.
+/// The filters (milters) of one session, between SMTP and lib/receive/milter: which filters a client gets, the values
+/// of their macros, and what their verdicts mean for the client and in the log.
 ///
 /// Use:     auto filters = SessionFilters::open(server, policy, client);       // nullptr: none for this client
 ///          if (auto no = co_await filters->connect()) …                        // a Response refuses
@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/milter/chain.h"
+#include "lib/receive/milter/chain.h"
 #include "smtpd/client.h"
 #include "smtpd/response.h"
 #include "smtpd/server.h"

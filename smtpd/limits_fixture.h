@@ -1,7 +1,7 @@
 #pragma once
 /// For tests: anvil's counts of clients within the process.
-#include "lib/sessions/client_counts.h"
-#include "lib/sessions/clients.h"
+#include "lib/suite/sessions/client_counts.h"
+#include "lib/suite/sessions/clients.h"
 
 namespace pen::smtpd::testing {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log_as.h"
-#include "lib/dnsbl/question.h"
+#include "lib/net/dnsbl/question.h"
 
 namespace pen::smtpd {
 

@@ -3,7 +3,7 @@
 ///
 /// Use:     ListVote vote(server.loop, server.lists, screening, address, until, told);
 ///          when told is raised: if (vote.complete()) … vote.result()
-/// Shared:  a question that another session asks at the same moment is asked once (lib/dnsbl/lookup.h).
+/// Shared:  a question that another session asks at the same moment is asked once (lib/net/dnsbl/lookup.h).
 /// Log:     a line of "dnsblog" for each address that a list answers.
 /// Counts:  a list without an answer, or with one that refuses the question, counts nothing.
 /// Thread:  the loop's. Destroying it ends what runs. `told` must outlive it.
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/dnsbl/lookup.h"
-#include "lib/smtpd/screening.h"
+#include "lib/meaning/smtpd/screening.h"
+#include "lib/net/dnsbl/lookup.h"
 
 namespace pen::smtpd {
 

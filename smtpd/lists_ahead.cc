@@ -1,6 +1,6 @@
 #include "smtpd/lists_ahead.h"
 
-#include "lib/dnsbl/question.h"
+#include "lib/net/dnsbl/question.h"
 
 namespace pen::smtpd {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/dnsbl/lookup.h"
-#include "lib/smtpd/named_lists.h"
+#include "lib/meaning/smtpd/named_lists.h"
+#include "lib/net/dnsbl/lookup.h"
 #include "smtpd/client.h"
 
 namespace pen::smtpd {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/sasl/authenticator.h"
+#include "lib/trust/sasl/authenticator.h"
 #include "smtpd/conversation.h"
 
 namespace pen::smtpd {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
+#include "lib/meaning/smtpd/proxy_settings.h"
 #include "lib/net/dns.h"
-#include "lib/smtpd/proxy_settings.h"
 
 namespace pen::smtpd {
 

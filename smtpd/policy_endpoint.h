@@ -22,9 +22,9 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/stream.h"
-#include "lib/async/sync.h"
-#include "lib/smtpd/policy_service.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/async/sync.h"
+#include "lib/meaning/smtpd/policy_service.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/listener.h"
-#include "lib/async/socket.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/listener.h"
+#include "lib/base/async/socket.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::smtpd::testing {
 

@@ -21,11 +21,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/stream.h"
+#include "lib/base/async/stream.h"
 #include "lib/mail/client_commands.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/reply.h"
-#include "lib/smtpd/proxy_settings.h"
+#include "lib/meaning/smtpd/proxy_settings.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {

@@ -5,7 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/listener.h"
+#include "lib/base/async/listener.h"
 #include "lib/testing/manual_clock.h"
 #include "smtpd/session_fixture.h"
 

@@ -1,6 +1,6 @@
 #include "smtpd/reply_footer.h"
 
-#include "lib/smtpd/reply_text.h"
+#include "lib/meaning/smtpd/reply_text.h"
 #include "smtpd/access.h"
 
 namespace pen::smtpd {

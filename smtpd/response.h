@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/metrics/labels.h"
 #include "lib/mail/error_class.h"
-#include "lib/metrics/labels.h"
 
 namespace pen::smtpd {
 

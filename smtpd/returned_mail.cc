@@ -3,16 +3,16 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
-#include "lib/intake/held_content.h"
 #include "lib/mail/address.h"
 #include "lib/mail/delimiters.h"
 #include "lib/mail/logged.h"
+#include "lib/mail/returned/reader.h"
 #include "lib/mail/verp.h"
-#include "lib/metrics/metrics.h"
-#include "lib/returned/reader.h"
-#include "lib/suppression/returned_failure.h"
+#include "lib/receive/intake/held_content.h"
+#include "lib/suite/events/emitter.h"
+#include "lib/suite/suppression/returned_failure.h"
 
 namespace pen::smtpd {
 namespace {

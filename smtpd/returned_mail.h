@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/intake/intake.h"
-#include "lib/returned/report.h"
+#include "lib/mail/returned/report.h"
+#include "lib/receive/intake/intake.h"
 #include "smtpd/client.h"
 #include "smtpd/server.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/redis/shared_hints.h"
+#include "lib/net/redis/shared_hints.h"
 #include "smtpd/screener.h"
 
 namespace pen::smtpd {

@@ -4,10 +4,10 @@
 ///
 /// Use:     ScreenFile file(loop, screener, times);  file.start();   co_await file.finish();
 /// Cleans:  each postscreen_cache_cleanup_interval, what is older than postscreen_cache_retention_time.
-/// Lost:    what a kill loses is tested again (lib/remembered/written_behind.h).
+/// Lost:    what a kill loses is tested again (lib/suite/remembered/written_behind.h).
 /// Thread:  the loop's. The screener outlives it.
-#include "lib/async/sync.h"
-#include "lib/remembered/written_behind.h"
+#include "lib/base/async/sync.h"
+#include "lib/suite/remembered/written_behind.h"
 #include "smtpd/screener.h"
 
 namespace pen::smtpd {

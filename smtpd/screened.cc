@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "lib/async/readiness.h"
+#include "lib/base/async/readiness.h"
 #include "lib/base/log_as.h"
 #include "lib/base/text.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/triage/tests.h"
+#include "lib/receive/triage/tests.h"
 #include "smtpd/conversation.h"
 #include "smtpd/list_vote.h"
 #include "smtpd/screener.h"

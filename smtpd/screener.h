@@ -14,9 +14,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "lib/async/sync.h"
-#include "lib/smtpd/screening.h"
-#include "lib/triage/cache.h"
+#include "lib/base/async/sync.h"
+#include "lib/meaning/smtpd/screening.h"
+#include "lib/receive/triage/cache.h"
 #include "smtpd/stress.h"
 
 namespace pen::smtpd {

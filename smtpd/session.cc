@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/metrics/metrics.h"
 #include "smtpd/arrival.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/refused_session.h"

@@ -15,9 +15,9 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/listener.h"
+#include "lib/base/async/listener.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/mail/command.h"
-#include "lib/metrics/metrics.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/command_counts.h"
 #include "smtpd/conversation.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "lib/intake/fakes.h"
+#include "lib/receive/intake/fakes.h"
 #include "lib/testing/manual_clock.h"
 #include "smtpd/session.h"
 

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/log.h"
 #include "lib/net/tls/session.h"
 #include "lib/net/tls/testing/test_certificates.h"

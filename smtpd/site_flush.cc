@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/ipc/ask_once.h"
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/ask_once.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::smtpd {
 namespace {

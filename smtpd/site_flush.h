@@ -15,7 +15,7 @@
 #include <map>
 #include <string>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::smtpd {
 

@@ -6,7 +6,7 @@
 /// Thread:  the loop's.
 #include <memory>
 
-#include "lib/async/task.h"
+#include "lib/base/async/task.h"
 #include "smtpd/client.h"
 #include "smtpd/server.h"
 

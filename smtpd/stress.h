@@ -11,7 +11,7 @@
 #include <functional>
 #include <utility>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 
 namespace pen::smtpd {
 

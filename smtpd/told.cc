@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "lib/events/emitter.h"
 #include "lib/mail/reply.h"
+#include "lib/suite/events/emitter.h"
 
 namespace pen::smtpd {
 namespace {

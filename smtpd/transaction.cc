@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/events/emitter.h"
 #include "lib/mail/command_refusal.h"
-#include "lib/metrics/metrics.h"
+#include "lib/suite/events/emitter.h"
 
 namespace pen::smtpd {
 

@@ -14,9 +14,9 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/sync.h"
-#include "lib/intake/intake.h"
+#include "lib/base/async/sync.h"
 #include "lib/mail/command.h"
+#include "lib/receive/intake/intake.h"
 #include "smtpd/checks.h"
 #include "smtpd/filters.h"
 #include "smtpd/proxy.h"

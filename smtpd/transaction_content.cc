@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "lib/base/log.h"
-#include "lib/intake/content_turn.h"
-#include "lib/intake/held_content.h"
 #include "lib/mail/logged.h"
+#include "lib/receive/intake/content_turn.h"
+#include "lib/receive/intake/held_content.h"
 #include "smtpd/authentication.h"
 #include "smtpd/content_clock.h"
 #include "smtpd/told.h"

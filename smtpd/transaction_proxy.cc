@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "lib/base/log.h"
-#include "lib/intake/held_content.h"
 #include "lib/mail/logged.h"
+#include "lib/receive/intake/held_content.h"
 #include "smtpd/told.h"
 #include "smtpd/transaction.h"
 

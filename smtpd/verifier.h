@@ -1,5 +1,5 @@
 #pragma once
-/// smtpd's half of address verification: asks the program verify (lib/ipc/verify.h).
+/// smtpd's half of address verification: asks the program verify (lib/suite/ipc/verify.h).
 ///
 /// Use:     auto verifier = std::make_shared<VerifyClient>(loop, path, VerifyClient::Options{});
 ///          auto answer = co_await verifier->ask(address, patience, until);
@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "lib/ipc/link.h"
-#include "lib/ipc/verify.h"
+#include "lib/suite/ipc/link.h"
+#include "lib/suite/ipc/verify.h"
 
 namespace pen::smtpd {
 

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/listener.h"
+#include "lib/base/async/listener.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
 

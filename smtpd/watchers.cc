@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
-#include "lib/events/emitter.h"
+#include "lib/suite/events/emitter.h"
 
 namespace pen::smtpd {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "lib/mail/transcript.h"
-#include "lib/trace/dialogue.h"
+#include "lib/suite/trace/dialogue.h"
 #include "smtpd/client.h"
 #include "smtpd/server.h"
 

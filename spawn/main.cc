@@ -7,12 +7,12 @@
 
 #include "lib/base/log.h"
 #include "lib/config/values.h"
-#include "lib/mailbox/accounts.h"
-#include "lib/mailbox/command_account.h"
-#include "lib/mailbox/environment.h"
-#include "lib/mailbox/start_helper.h"
-#include "lib/service/service.h"
-#include "lib/spawn/options.h"
+#include "lib/meaning/spawn/options.h"
+#include "lib/send/mailbox/accounts.h"
+#include "lib/send/mailbox/command_account.h"
+#include "lib/send/mailbox/environment.h"
+#include "lib/send/mailbox/start_helper.h"
+#include "lib/suite/service/service.h"
 #include "spawn/serve.h"
 
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cerrno>
 
-#include "lib/async/readiness.h"
-#include "lib/mailbox/descriptors.h"
-#include "lib/mailbox/nursery.h"
+#include "lib/base/async/readiness.h"
+#include "lib/send/mailbox/descriptors.h"
+#include "lib/send/mailbox/nursery.h"
 
 namespace pen::spawner {
 namespace {

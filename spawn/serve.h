@@ -1,6 +1,6 @@
 #pragma once
-/// One connection that a command serves: handed to the helper, which runs the command (lib/mailbox/connection.h), and
-/// waited for.
+/// One connection that a command serves: handed to the helper, which runs the command
+/// (lib/send/mailbox/connection.h), and waited for.
 ///
 /// Use:     auto end = co_await serve_connection(loop, std::move(stream), limit);
 /// Helper:  that of mailbox::Nursery::instance().
@@ -11,8 +11,8 @@
 /// Thread:  the loop's.
 #include <chrono>
 
-#include "lib/async/stream.h"
-#include "lib/mailbox/request.h"
+#include "lib/base/async/stream.h"
+#include "lib/send/mailbox/request.h"
 
 namespace pen::spawner {
 

@@ -4,9 +4,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/mailbox/descriptors.h"
-#include "lib/mailbox/nursery.h"
-#include "lib/spawn/options.h"
+#include "lib/meaning/spawn/options.h"
+#include "lib/send/mailbox/descriptors.h"
+#include "lib/send/mailbox/nursery.h"
 #include "spawn/serve.h"
 
 using namespace pen;

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "lib/base/time.h"
-#include "lib/ipc/tls_report.h"
+#include "lib/suite/ipc/tls_report.h"
 
 namespace pen::tlsrpt {
 

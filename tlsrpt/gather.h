@@ -1,5 +1,5 @@
 #pragma once
-/// Counts the results of TLS with each policy domain, by day (lib/daily_reports/days.h).
+/// Counts the results of TLS with each policy domain, by day (lib/send/daily_reports/days.h).
 ///
 /// Use:     add(days, attempt, wall_now);
 /// Bounds:  kMaxPolicies policies of a domain's day, each with kMaxDetails kinds of failures. Beyond them failures are
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/daily_reports/days.h"
-#include "lib/ipc/tls_report.h"
+#include "lib/send/daily_reports/days.h"
+#include "lib/suite/ipc/tls_report.h"
 
 namespace pen::tlsrpt {
 

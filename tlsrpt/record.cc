@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lib/base/text.h"
-#include "lib/daily_reports/submitter.h"
+#include "lib/send/daily_reports/submitter.h"
 
 namespace pen::tlsrpt {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/daily_reports/submitter.h"
+#include "lib/send/daily_reports/submitter.h"
 
 namespace pen::tlsrpt {
 

@@ -7,7 +7,7 @@
 
 #include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/daily_reports/day_report.h"
+#include "lib/send/daily_reports/day_report.h"
 
 namespace pen::tlsrpt {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lib/base/random.h"
-#include "lib/daily_reports/submitter.h"
+#include "lib/send/daily_reports/submitter.h"
 #include "tlsrpt/gather.h"
 
 namespace pen::tlsrpt {

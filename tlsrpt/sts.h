@@ -6,8 +6,8 @@
 /// asked for more). Counted for a policy in testing, a success would suggest that the domain may enforce it.
 /// Pure. Thread: any.
 /// Source:  RFC 8460 section 4.4 (policy-type, policy-string, mx-host).
-#include "lib/ipc/tls_report.h"
-#include "lib/mta_sts/policy.h"
+#include "lib/suite/ipc/tls_report.h"
+#include "lib/trust/mta_sts/policy.h"
 
 namespace pen::tlsrpt {
 

@@ -13,8 +13,8 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/queue_id.h"
-#include "lib/service/as_account.h"
-#include "lib/submission/envelope.h"
+#include "lib/receive/submission/envelope.h"
+#include "lib/suite/service/as_account.h"
 
 namespace pen::tools {
 namespace {

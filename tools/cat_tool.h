@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/service/command_line.h"
-#include "lib/submission/drop_view.h"
+#include "lib/receive/submission/drop_view.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/message_view.h"
 #include "tools/queue_client.h"
 

@@ -15,12 +15,12 @@
 
 #include "lib/base/text.h"
 #include "lib/config/cyrus_sasl.h"
-#include "lib/confine/programs.h"
 #include "lib/map/map.h"
 #include "lib/map/table_file.h"
-#include "lib/sasl/crypt_hash.h"
-#include "lib/service/as_account.h"
-#include "lib/service/setup.h"
+#include "lib/suite/confine/programs.h"
+#include "lib/suite/service/as_account.h"
+#include "lib/suite/service/setup.h"
+#include "lib/trust/sasl/crypt_hash.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {

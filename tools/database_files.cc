@@ -10,9 +10,9 @@
 #include "lib/base/text.h"
 #include "lib/map/database_table.h"
 #include "lib/map/table_file.h"
-#include "lib/service/as_account.h"
-#include "lib/service/named_tables.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/as_account.h"
+#include "lib/suite/service/named_tables.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::tools {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 /// Database files of sqlite: tables. Programs get the table's own file from the process that is root
-/// (lib/service/table_opener.h); the database that it names is opened by SQLite itself, as mail_owner.
+/// (lib/suite/service/table_opener.h); the database that it names is opened by SQLite itself, as mail_owner.
 ///
 /// Use:     for (const auto& p : database_file_problems(config)) …         // penstock check, import
 /// Thread:  the only one of a process: it looks as mail_owner.

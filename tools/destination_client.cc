@@ -5,9 +5,9 @@
 
 #include <cerrno>
 
-#include "lib/async/loop.h"
-#include "lib/ipc/channel.h"
-#include "lib/service/as_account.h"
+#include "lib/base/async/loop.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/service/as_account.h"
 #include "tools/queue_client.h"
 
 namespace pen::tools {

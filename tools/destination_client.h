@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/config/config.h"
-#include "lib/destdb/destdb.h"
-#include "lib/ipc/destinations.h"
-#include "lib/service/setup.h"
+#include "lib/queue/destdb/destdb.h"
+#include "lib/suite/ipc/destinations.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::tools {
 

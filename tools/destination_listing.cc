@@ -6,9 +6,9 @@
 
 #include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/destdb/name.h"
-#include "lib/ipc/delivery.h"
-#include "lib/views/limits.h"
+#include "lib/queue/destdb/name.h"
+#include "lib/queue/views/limits.h"
+#include "lib/suite/ipc/delivery.h"
 
 namespace pen::tools {
 

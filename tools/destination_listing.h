@@ -1,13 +1,13 @@
 #pragma once
-/// Formats what pendest prints: destinations, suspensions and explanations, as text; lib/views has them as JSON.
+/// Formats what pendest prints: destinations, suspensions and explanations, as text; lib/queue/views has them as JSON.
 ///
 /// Facts from destdb and entries from qmgr are both converted to Seen first.
 /// Pure but for the local time zone; any thread.
 #include <string>
 
-#include "lib/destdb/facts.h"
-#include "lib/ipc/destinations.h"
-#include "lib/views/destinations.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/suite/ipc/destinations.h"
 
 namespace pen::tools {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "lib/base/text.h"
-#include "lib/destdb/name.h"
-#include "lib/egress/file.h"
-#include "lib/resolve/from_settings.h"
-#include "lib/shaping/rate.h"
+#include "lib/queue/destdb/name.h"
+#include "lib/queue/shaping/rate.h"
+#include "lib/receive/resolve/from_settings.h"
+#include "lib/send/egress/file.h"
 #include "tools/output.h"
 
 namespace pen::tools {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "lib/config/config.h"
-#include "lib/destdb/facts.h"
-#include "lib/ipc/destinations.h"
-#include "lib/service/command_line.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/suite/ipc/destinations.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/destination_client.h"
 #include "tools/destination_listing.h"
 #include "tools/written_sender.h"

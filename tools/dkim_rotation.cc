@@ -6,7 +6,7 @@
 
 #include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/signing/key_dates.h"
+#include "lib/trust/signing/key_dates.h"
 
 namespace pen::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/date.h"
-#include "lib/signing/key_dates.h"
+#include "lib/trust/signing/key_dates.h"
 
 BOOST_AUTO_TEST_SUITE(dkim_rotation)
 

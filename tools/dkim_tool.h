@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/dkim/key.h"
-#include "lib/dkim/verify.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
+#include "lib/trust/dkim/key.h"
+#include "lib/trust/dkim/verify.h"
 
 namespace pen::tools {
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "lib/service/lock.h"
+#include "lib/suite/service/lock.h"
 #include "tools/check.h"
 #include "tools/doctor_judge.h"
 #include "tools/doctor_names.h"

@@ -10,8 +10,8 @@
 #include "lib/base/date.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
-#include "lib/dmarc/record.h"
-#include "lib/mta_sts/policy.h"
+#include "lib/trust/dmarc/record.h"
+#include "lib/trust/mta_sts/policy.h"
 
 namespace pen::tools {
 namespace {

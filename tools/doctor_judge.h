@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/spf/record.h"
+#include "lib/trust/spf/record.h"
 #include "tools/doctor_finding.h"
 
 namespace pen::tools {

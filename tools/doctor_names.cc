@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/loop.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/text.h"
-#include "lib/dkim/key_record.h"
-#include "lib/mta_sts/fetch.h"
-#include "lib/mta_sts/policy.h"
 #include "lib/net/dns.h"
-#include "lib/resolve/name_servers.h"
+#include "lib/receive/resolve/name_servers.h"
+#include "lib/trust/dkim/key_record.h"
+#include "lib/trust/mta_sts/fetch.h"
+#include "lib/trust/mta_sts/policy.h"
 #include "tools/signers.h"
 
 namespace pen::tools {

@@ -24,13 +24,13 @@
 #include "lib/base/folder.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
-#include "lib/helper/server_address.h"
 #include "lib/map/map.h"
 #include "lib/map/table_file.h"
+#include "lib/net/helper/server_address.h"
 #include "lib/net/tls/certificate_file.h"
 #include "lib/net/tls/tlsa.h"
-#include "lib/service/plan.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "lib/views/story.h"
+#include "lib/queue/views/story.h"
 #include "tools/destination_client.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"

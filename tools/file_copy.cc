@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "lib/base/fd.h"
-#include "lib/service/as_account.h"
+#include "lib/suite/service/as_account.h"
 
 namespace pen::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "lib/service/as_account.h"
+#include "lib/suite/service/as_account.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "lib/async/loop.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/topology.h"
+#include "lib/base/async/loop.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/topology.h"
 #include "tools/offline_qmgr.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"

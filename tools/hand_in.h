@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/ipc/enqueue.h"
 #include "lib/mail/envelope.h"
+#include "lib/suite/ipc/enqueue.h"
 
 namespace pen::tools {
 

@@ -14,14 +14,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
-#include "lib/ipc/ask_once.h"
-#include "lib/ipc/queue.h"
-#include "lib/ipc/topology.h"
-#include "lib/service/lock.h"
-#include "lib/service/setup.h"
+#include "lib/suite/ipc/ask_once.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/setup.h"
 #include "tools/doctor_probes.h"
 #include "tools/instance_control.h"
 #include "tools/instance_status.h"

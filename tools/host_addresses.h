@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/service/plan.h"
+#include "lib/suite/service/plan.h"
 
 namespace pen::tools {
 

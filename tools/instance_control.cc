@@ -10,11 +10,11 @@
 #include <cstdio>
 #include <vector>
 
-#include "lib/ipc/queue.h"
-#include "lib/service/lock.h"
-#include "lib/service/plan.h"
-#include "lib/service/setup.h"
-#include "lib/service/standby.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/setup.h"
+#include "lib/suite/service/standby.h"
 #include "tools/check.h"
 #include "tools/instance_status.h"
 #include "tools/map_tool.h"

@@ -10,7 +10,7 @@
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/config/config.h"
-#include "lib/service/lock.h"
+#include "lib/suite/service/lock.h"
 
 namespace pen::tools {
 

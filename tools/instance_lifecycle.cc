@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "lib/base/text.h"
-#include "lib/service/lock.h"
+#include "lib/suite/service/lock.h"
 #include "tools/instance.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"

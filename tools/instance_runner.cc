@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lib/service/lock.h"
+#include "lib/suite/service/lock.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 

@@ -14,9 +14,9 @@
 
 #include "lib/base/text.h"
 #include "lib/config/key_process.h"
-#include "lib/service/lock.h"
-#include "lib/service/setup.h"
-#include "lib/service/standby.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/setup.h"
+#include "lib/suite/service/standby.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 #include "tools/session_status.h"

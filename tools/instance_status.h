@@ -7,8 +7,8 @@
 #include <string>
 
 #include "lib/config/config.h"
-#include "lib/confine/apply.h"
-#include "lib/ipc/sessions.h"
+#include "lib/suite/confine/apply.h"
+#include "lib/suite/ipc/sessions.h"
 
 namespace pen::tools {
 

@@ -13,7 +13,7 @@
 #include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/mail/queue_id.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/setup.h"
 #include "tools/check.h"
 #include "tools/health.h"
 #include "tools/instance_control.h"

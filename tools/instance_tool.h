@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/config_import.h"
 #include "tools/doctor.h"
 #include "tools/explain.h"

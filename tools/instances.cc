@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "lib/base/text.h"
-#include "lib/service/plan.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::tools {
 namespace {

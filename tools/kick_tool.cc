@@ -9,7 +9,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
 

@@ -8,7 +8,7 @@
 #include <expected>
 #include <string>
 
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

@@ -14,7 +14,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
-#include "lib/mailbox/lock.h"
+#include "lib/send/mailbox/lock.h"
 #include "tools/output.h"
 
 namespace pen::tools {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

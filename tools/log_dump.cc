@@ -9,8 +9,8 @@
 #include <cstdio>
 
 #include "lib/base/text.h"
-#include "lib/queue_log/dump.h"
-#include "lib/queue_log/posix_storage.h"
+#include "lib/queue/queue_log/dump.h"
+#include "lib/queue/queue_log/posix_storage.h"
 #include "qmgr/payload.h"
 #include "tools/queue_client.h"
 

@@ -19,7 +19,7 @@
 
 #include "lib/base/date.h"
 #include "lib/base/file_lock.h"
-#include "lib/service/lock.h"
+#include "lib/suite/service/lock.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "lib/base/text.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/setup.h"
 #include "tools/output.h"
 
 namespace pen::tools {

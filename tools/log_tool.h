@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/log.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

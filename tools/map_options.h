@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/map/build.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/map_message.h"
 
 namespace pen::tools {

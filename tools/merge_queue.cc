@@ -13,8 +13,8 @@
 
 #include "lib/base/text.h"
 #include "lib/config/edit.h"
-#include "lib/service/setup.h"
-#include "lib/submission/wake.h"
+#include "lib/receive/submission/wake.h"
+#include "lib/suite/service/setup.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 

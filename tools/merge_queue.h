@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 #include "tools/file_copy.h"
 #include "tools/hand_in.h"
 #include "tools/queue_client.h"

@@ -11,8 +11,8 @@
 #include <optional>
 #include <set>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/loop.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/date.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
@@ -23,7 +23,7 @@
 #include "lib/net/dns.h"
 #include "lib/net/tls/certificate_file.h"
 #include "lib/net/tls/context.h"
-#include "lib/resolve/name_servers.h"
+#include "lib/receive/resolve/name_servers.h"
 #include "tools/open_relays.h"
 #include "tools/own_tables.h"
 #include "tools/table_entries.h"

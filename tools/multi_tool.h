@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/instance_lifecycle.h"
 #include "tools/instances.h"
 

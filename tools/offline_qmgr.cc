@@ -11,13 +11,13 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "lib/service/helper_link.h"
-#include "lib/service/launch.h"
-#include "lib/service/link.h"
-#include "lib/service/lock.h"
-#include "lib/service/plan.h"
-#include "lib/service/setup.h"
-#include "lib/service/table_opener.h"
+#include "lib/suite/service/helper_link.h"
+#include "lib/suite/service/launch.h"
+#include "lib/suite/service/link.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/plan.h"
+#include "lib/suite/service/setup.h"
+#include "lib/suite/service/table_opener.h"
 
 namespace pen::tools {
 namespace {

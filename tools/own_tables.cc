@@ -10,7 +10,7 @@
 #include "lib/map/file_map.h"
 #include "lib/map/table_file.h"
 #include "lib/map/table_text.h"
-#include "lib/service/named_tables.h"
+#include "lib/suite/service/named_tables.h"
 
 namespace pen::tools {
 namespace {

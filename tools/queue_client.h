@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/config/config.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/queue.h"
 #include "tools/offline_qmgr.h"
 #include "tools/output.h"
 

@@ -14,10 +14,10 @@
 #include "lib/base/time.h"
 #include "lib/mail/command.h"
 #include "lib/map/build.h"
-#include "lib/service/as_account.h"
-#include "lib/service/lock.h"
-#include "lib/submission/drop_view.h"
-#include "lib/submission/envelope.h"
+#include "lib/receive/submission/drop_view.h"
+#include "lib/receive/submission/envelope.h"
+#include "lib/suite/service/as_account.h"
+#include "lib/suite/service/lock.h"
 #include "tools/batch_smtp.h"
 
 namespace pen::tools {

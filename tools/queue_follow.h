@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lib/config/config.h"
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::tools {
 

@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "lib/base/text.h"
-#include "lib/postfix_queue/envelope.h"
-#include "lib/service/lock.h"
-#include "lib/service/setup.h"
-#include "lib/submission/drop_file.h"
-#include "lib/submission/wake.h"
+#include "lib/queue/postfix_queue/envelope.h"
+#include "lib/receive/submission/drop_file.h"
+#include "lib/receive/submission/wake.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/setup.h"
 
 namespace pen::tools {
 namespace {
@@ -61,7 +61,7 @@ QueueImport::QueueImport(const config::Config& config, Options options)
 
 Result<void> QueueImport::open() {
   PEN_TRY_ASSIGN(source_, postfix_queue::QueueDirectory::open(options_.directory));
-  // Only the user who starts the mail system can write there (lib/service/lock.h).
+  // Only the user who starts the mail system can write there (lib/suite/service/lock.h).
   if (!options_.dry_run && ::mkdir(own_directory_.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno(own_directory_);
   PEN_TRY_ASSIGN(ledger_, ImportLedger::open(own_directory_, options_.dry_run));

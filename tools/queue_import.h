@@ -20,7 +20,7 @@
 
 #include "lib/config/config.h"
 #include "lib/mail/queue_id.h"
-#include "lib/postfix_queue/directory.h"
+#include "lib/queue/postfix_queue/directory.h"
 #include "tools/hand_in.h"
 #include "tools/import_ledger.h"
 #include "tools/progress_bar.h"

@@ -7,8 +7,8 @@
 
 #include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/views/destinations.h"
-#include "lib/views/queue.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/queue/views/queue.h"
 
 namespace pen::tools {
 

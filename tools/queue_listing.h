@@ -2,7 +2,7 @@
 /// Formats queue entries: Postfix's mailq form and postqueue -j's JSON. Pure.
 #include <string>
 
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::tools {
 

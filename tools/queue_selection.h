@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/ipc/queue.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/ipc/queue.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::tools {
 

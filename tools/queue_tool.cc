@@ -9,7 +9,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/queue_id.h"
-#include "lib/service/as_account.h"
+#include "lib/suite/service/as_account.h"
 #include "tools/log_dump.h"
 #include "tools/progress_bar.h"
 #include "tools/queue_client.h"

@@ -4,7 +4,7 @@
 /// Waits:   for each service that may have two programs, as long as a new program may take (upgrade_program_timeout);
 ///          not for exclusive ones such as qmgr, whose old program first finishes what it has in hand.
 #include "lib/config/config.h"
-#include "lib/service/lock.h"
+#include "lib/suite/service/lock.h"
 
 namespace pen::tools {
 

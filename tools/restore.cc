@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "lib/base/fd.h"
-#include "lib/service/lock.h"
-#include "lib/service/setup.h"
-#include "lib/submission/wake.h"
+#include "lib/receive/submission/wake.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/setup.h"
 #include "tools/file_copy.h"
 #include "tools/instance_control.h"
 #include "tools/merge_queue.h"

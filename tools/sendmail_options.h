@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/sendmail_submit.h"
 
 namespace pen::tools {

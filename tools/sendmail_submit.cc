@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "lib/base/bytes.h"
-#include "lib/submission/input.h"
-#include "lib/submission/recipients.h"
+#include "lib/receive/submission/input.h"
+#include "lib/receive/submission/recipients.h"
 
 namespace pen::tools {
 namespace {

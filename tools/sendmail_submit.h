@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/submission/format.h"
-#include "lib/submission/input.h"
+#include "lib/receive/submission/format.h"
+#include "lib/receive/submission/input.h"
 
 namespace pen::tools {
 

@@ -12,8 +12,8 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/verp.h"
-#include "lib/service/plan.h"
-#include "lib/submission/recipients.h"
+#include "lib/receive/submission/recipients.h"
+#include "lib/suite/service/plan.h"
 #include "tools/sendmail_submit.h"
 #include "tools/smtp_dialogue.h"
 

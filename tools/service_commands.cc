@@ -7,11 +7,11 @@
 
 #include "lib/base/text.h"
 #include "lib/config/transport_use.h"
-#include "lib/mailbox/command_account.h"
-#include "lib/mailbox/start_helper.h"
-#include "lib/pipe/options.h"
-#include "lib/service/setup.h"
-#include "lib/spawn/options.h"
+#include "lib/meaning/pipe/options.h"
+#include "lib/meaning/spawn/options.h"
+#include "lib/send/mailbox/command_account.h"
+#include "lib/send/mailbox/start_helper.h"
+#include "lib/suite/service/setup.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {

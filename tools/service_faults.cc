@@ -15,7 +15,7 @@
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/config/transport_use.h"
-#include "lib/service/launch.h"
+#include "lib/suite/service/launch.h"
 
 namespace pen::tools {
 namespace {

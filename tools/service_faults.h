@@ -1,5 +1,5 @@
 #pragma once
-/// What would keep services from starting, as their programs say it themselves (lib/service/look.h).
+/// What would keep services from starting, as their programs say it themselves (lib/suite/service/look.h).
 ///
 /// Use:     for (const auto& fault : service_faults(config, plan, programs)) … fault.text …
 /// How:     each program of the plan is run with --look and the words that master would give it, and ends at once.
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/service/plan.h"
+#include "lib/suite/service/plan.h"
 
 namespace pen::tools {
 

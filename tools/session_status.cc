@@ -1,7 +1,7 @@
 #include "tools/session_status.h"
 
-#include "lib/ipc/topology.h"
-#include "lib/sessions/status.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/sessions/status.h"
 
 namespace pen::tools {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lib/config/config.h"
-#include "lib/ipc/sessions.h"
+#include "lib/suite/ipc/sessions.h"
 
 namespace pen::tools {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/settings_change.h"
 #include "tools/settings_listing.h"
 #include "tools/template_listing.h"

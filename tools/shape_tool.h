@@ -7,8 +7,8 @@
 #include <string>
 
 #include "lib/base/time.h"
-#include "lib/ipc/queue.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/queue_shape.h"
 
 namespace pen::tools {

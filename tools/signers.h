@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/signing/signing.h"
+#include "lib/trust/signing/signing.h"
 
 namespace pen::tools {
 

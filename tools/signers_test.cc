@@ -5,8 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/dkim/key.h"
 #include "lib/testing/scratch.h"
+#include "lib/trust/dkim/key.h"
 
 BOOST_AUTO_TEST_SUITE(signers)
 

@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/date.h"
+#include "lib/base/lmdb/database.h"
 #include "lib/base/text.h"
-#include "lib/lmdb/database.h"
-#include "lib/queue_log/posix_storage.h"
-#include "lib/service/as_account.h"
-#include "lib/service/setup.h"
+#include "lib/queue/queue_log/posix_storage.h"
+#include "lib/suite/service/as_account.h"
+#include "lib/suite/service/setup.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"

@@ -7,7 +7,7 @@
 ///          DIR.unfinished, and has its name when it is whole and synced.
 /// Stopped: the queue manager that a tool starts for itself then (offline_qmgr.h) keeps others from the queue.
 /// Rights:  root and mail_owner. Root reads what belongs to another account with that account's rights, and takes no
-///          path from the queue manager (file_copy.h, lib/service/as_account.h).
+///          path from the queue manager (file_copy.h, lib/suite/service/as_account.h).
 /// Errors:  run() reports them. EX_OK, EX_CANTCREAT, EX_NOPERM, EX_UNAVAILABLE, EX_IOERR, EX_TEMPFAIL (the disk of
 ///          the queue is full).
 /// Thread:  one. Blocks.
@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "lib/config/config.h"
-#include "lib/ipc/queue.h"
-#include "lib/queue_log/log_copy.h"
-#include "lib/queue_log/storage.h"
+#include "lib/queue/queue_log/log_copy.h"
+#include "lib/queue/queue_log/storage.h"
+#include "lib/suite/ipc/queue.h"
 #include "tools/file_copy.h"
 
 namespace pen::tools {

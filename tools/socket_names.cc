@@ -19,8 +19,8 @@
 #include "lib/config/main_cf.h"
 #include "lib/config/master_cf.h"
 #include "lib/map/table_file.h"
-#include "lib/service/as_account.h"
-#include "lib/service/setup.h"
+#include "lib/suite/service/as_account.h"
+#include "lib/suite/service/setup.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {

@@ -8,7 +8,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/queue_id.h"
-#include "lib/spool/files.h"
+#include "lib/queue/spool/files.h"
 
 namespace pen::tools {
 

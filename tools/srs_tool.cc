@@ -4,7 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
-#include "lib/resolve/from_settings.h"
+#include "lib/receive/resolve/from_settings.h"
 #include "tools/output.h"
 
 namespace pen::tools {

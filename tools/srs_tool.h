@@ -6,8 +6,8 @@
 #include <expected>
 #include <string>
 
-#include "lib/resolve/resolve.h"
-#include "lib/service/command_line.h"
+#include "lib/receive/resolve/resolve.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

@@ -11,9 +11,9 @@
 #include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/config/values.h"
-#include "lib/ipc/topology.h"
-#include "lib/suppression/words.h"
-#include "lib/views/suppression.h"
+#include "lib/queue/views/suppression.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/suppression/words.h"
 #include "tools/output.h"
 
 namespace pen::tools {

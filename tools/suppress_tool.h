@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/time.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/suppression.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/suppression.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

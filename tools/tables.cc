@@ -14,9 +14,9 @@
 #include "lib/map/match_list.h"
 #include "lib/map/socketmap_limits.h"
 #include "lib/map/table_file.h"
-#include "lib/service/approved_tables.h"
-#include "lib/service/named_tables.h"
-#include "lib/sessions/classes.h"
+#include "lib/suite/service/approved_tables.h"
+#include "lib/suite/service/named_tables.h"
+#include "lib/suite/sessions/classes.h"
 
 namespace pen::tools {
 namespace {

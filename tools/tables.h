@@ -4,7 +4,7 @@
 /// Use:     for (const auto& p : table_problems(config)) …         // penstock check, reload, start
 /// Finds:   unknown types, missing and unreadable files, syntax errors with file and line, patterns
 ///          that do not compile, damaged indexed files, bad networks; entries of session_classes.
-/// As:      the current user. As root, programs may read what root may read (lib/service/table_opener.h).
+/// As:      the current user. As root, programs may read what root may read (lib/suite/service/table_opener.h).
 /// Thread:  any.
 #include "lib/config/config.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/bounce/from_config.h"
+#include "lib/meaning/bounce/from_config.h"
 #include "tools/output.h"
 
 namespace pen::tools {

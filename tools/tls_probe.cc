@@ -8,15 +8,15 @@
 #include <cstdio>
 #include <optional>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/loop.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/mail/client_commands.h"
 #include "lib/mail/reply.h"
 #include "lib/net/dns.h"
 #include "lib/net/tls/session.h"
-#include "lib/resolve/name_servers.h"
+#include "lib/receive/resolve/name_servers.h"
 #include "tools/output.h"
 
 namespace pen::tools {

@@ -13,7 +13,7 @@
 
 #include "lib/base/result.h"
 #include "lib/config/config.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/tls_probe.h"
 
 namespace pen::tools {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/ipc/queue.h"
-#include "lib/ipc/sessions.h"
-#include "lib/views/destinations.h"
+#include "lib/queue/views/destinations.h"
+#include "lib/suite/ipc/queue.h"
+#include "lib/suite/ipc/sessions.h"
 
 namespace pen::tools {
 

@@ -10,12 +10,12 @@
 #include <set>
 
 #include "lib/base/text.h"
-#include "lib/ipc/ask_once.h"
-#include "lib/ipc/topology.h"
-#include "lib/service/arguments.h"
-#include "lib/service/lock.h"
-#include "lib/sessions/status.h"
-#include "lib/views/story.h"
+#include "lib/queue/views/story.h"
+#include "lib/suite/ipc/ask_once.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/service/arguments.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/sessions/status.h"
 
 namespace pen::tools {
 

@@ -13,9 +13,9 @@
 #include <optional>
 #include <string>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
+#include "lib/base/metrics/page.h"
 #include "lib/config/config.h"
-#include "lib/metrics/page.h"
 #include "tools/top_data.h"
 
 namespace pen::tools {
@@ -31,7 +31,7 @@ class TopSource {
   async::Task<TopSnapshot> look();
   /// Waits until the queue has been looked through once, or cannot be.
   async::Task<void> surveyed();
-  /// Why the message is where it is (lib/views/story.h), as text.
+  /// Why the message is where it is (lib/queue/views/story.h), as text.
   async::Task<std::string> tell(std::string queue_id);
 
  private:

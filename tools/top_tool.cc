@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "lib/async/readiness.h"
+#include "lib/base/async/readiness.h"
 #include "lib/base/text.h"
 #include "tools/output.h"
 #include "tools/terminal.h"

@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/loop.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/loop.h"
+#include "lib/base/async/sync.h"
 #include "lib/config/config.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/service/command_line.h"
 #include "tools/top_view.h"
 
 namespace pen::tools {

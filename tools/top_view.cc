@@ -8,7 +8,7 @@
 
 #include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/views/limits.h"
+#include "lib/queue/views/limits.h"
 #include "tools/destination_listing.h"
 
 namespace pen::tools {

@@ -11,9 +11,9 @@
 
 #include "lib/base/date.h"
 #include "lib/base/text.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/topology.h"
-#include "lib/trace/filter.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/trace/filter.h"
 #include "tools/output.h"
 
 namespace pen::tools {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/loop.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/loop.h"
+#include "lib/base/async/sync.h"
 #include "lib/config/config.h"
-#include "lib/ipc/trace.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/ipc/trace.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

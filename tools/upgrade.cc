@@ -16,8 +16,8 @@
 
 #include "lib/base/file_lock.h"
 #include "lib/base/text.h"
-#include "lib/service/lock.h"
-#include "lib/service/standby.h"
+#include "lib/suite/service/lock.h"
+#include "lib/suite/service/standby.h"
 #include "tools/instance_control.h"
 #include "tools/instance_status.h"
 #include "tools/output.h"

@@ -17,7 +17,7 @@
 #include "lib/map/file_map.h"
 #include "lib/map/table_file.h"
 #include "lib/net/tls/known_names.h"
-#include "lib/service/named_tables.h"
+#include "lib/suite/service/named_tables.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {

@@ -8,8 +8,8 @@
 
 #include "lib/base/text.h"
 #include "lib/base/time.h"
-#include "lib/ipc/channel.h"
-#include "lib/ipc/topology.h"
+#include "lib/suite/ipc/channel.h"
+#include "lib/suite/ipc/topology.h"
 #include "tools/output.h"
 
 namespace pen::tools {

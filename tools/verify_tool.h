@@ -6,10 +6,10 @@
 #include <expected>
 #include <string>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/config/config.h"
-#include "lib/ipc/verify.h"
-#include "lib/service/command_line.h"
+#include "lib/suite/ipc/verify.h"
+#include "lib/suite/service/command_line.h"
 
 namespace pen::tools {
 

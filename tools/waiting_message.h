@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/ipc/queue.h"
 #include "lib/mail/envelope.h"
+#include "lib/suite/ipc/queue.h"
 
 namespace pen::tools {
 

@@ -5,7 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/expanded.h"
-#include "lib/resolve/from_settings.h"
+#include "lib/receive/resolve/from_settings.h"
 
 namespace pen::tools {
 

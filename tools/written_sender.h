@@ -12,7 +12,7 @@
 
 #include "lib/config/config.h"
 #include "lib/mail/envelope.h"
-#include "lib/resolve/resolve.h"
+#include "lib/receive/resolve/resolve.h"
 
 namespace pen::tools {
 

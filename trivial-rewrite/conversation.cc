@@ -1,6 +1,6 @@
 #include "trivial-rewrite/conversation.h"
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 
 namespace pen::rewrite {
 

@@ -3,7 +3,7 @@
 ///
 /// Bounds:  at most ipc::route::kMaxUnderWay requests of a connection are in progress; further ones wait in the socket.
 /// End:     with the connection; requests still in progress are dropped, because nobody would read the answer.
-#include "lib/ipc/channel.h"
+#include "lib/suite/ipc/channel.h"
 #include "trivial-rewrite/router.h"
 
 namespace pen::rewrite {

@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
-#include "lib/resolve/name_servers.h"
+#include "lib/base/async/testing/run.h"
+#include "lib/receive/resolve/name_servers.h"
 #include "lib/testing/dns_server.h"
 #include "lib/testing/scratch.h"
 #include "trivial-rewrite/transports.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/testing/dns_server.h"
 #include "trivial-rewrite/router.h"

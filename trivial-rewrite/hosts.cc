@@ -4,7 +4,7 @@
 #include <climits>
 #include <tuple>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 

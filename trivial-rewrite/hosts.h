@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "lib/ipc/route.h"
 #include "lib/map/ask.h"
 #include "lib/net/dns.h"
-#include "lib/resolve/dns_filter.h"
+#include "lib/receive/resolve/dns_filter.h"
+#include "lib/suite/ipc/route.h"
 #include "trivial-rewrite/nexthop.h"
 
 namespace pen::rewrite {

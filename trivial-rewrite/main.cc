@@ -5,11 +5,11 @@
 
 #include "lib/base/log.h"
 #include "lib/base/log_handlers.h"
-#include "lib/ipc/tls_reports.h"
-#include "lib/ipc/topology.h"
-#include "lib/resolve/from_settings.h"
-#include "lib/resolve/name_servers.h"
-#include "lib/service/conversations.h"
+#include "lib/receive/resolve/from_settings.h"
+#include "lib/receive/resolve/name_servers.h"
+#include "lib/suite/ipc/tls_reports.h"
+#include "lib/suite/ipc/topology.h"
+#include "lib/suite/service/conversations.h"
 #include "trivial-rewrite/conversation.h"
 #include "trivial-rewrite/transports.h"
 

@@ -1,7 +1,7 @@
 #include "trivial-rewrite/require_tls.h"
 
 #include "lib/base/text.h"
-#include "lib/resolve/resolve.h"
+#include "lib/receive/resolve/resolve.h"
 
 namespace pen::rewrite {
 

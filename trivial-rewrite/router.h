@@ -13,9 +13,9 @@
 #include <string>
 #include <variant>
 
-#include "lib/ipc/route.h"
 #include "lib/map/ask.h"
-#include "lib/resolve/resolve.h"
+#include "lib/receive/resolve/resolve.h"
+#include "lib/suite/ipc/route.h"
 #include "trivial-rewrite/hosts.h"
 #include "trivial-rewrite/login_keys.h"
 #include "trivial-rewrite/require_tls.h"

@@ -14,7 +14,7 @@
 /// Source:  RFC 8461 sections 3.4, 4, 5.
 #include <string>
 
-#include "lib/mta_sts/finder.h"
+#include "lib/trust/mta_sts/finder.h"
 #include "trivial-rewrite/tls_policy.h"
 
 namespace pen::rewrite {

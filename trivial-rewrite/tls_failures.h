@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/ipc/tls_report.h"
+#include "lib/suite/ipc/tls_report.h"
 #include "trivial-rewrite/dane.h"
 #include "trivial-rewrite/sts.h"
 

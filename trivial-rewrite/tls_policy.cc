@@ -5,10 +5,10 @@
 #include <optional>
 #include <span>
 
+#include "lib/base/idn/domain.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
-#include "lib/mta_sts/policy.h"
-#include "lib/resolve/resolve.h"
+#include "lib/receive/resolve/resolve.h"
+#include "lib/trust/mta_sts/policy.h"
 
 namespace pen::rewrite {
 

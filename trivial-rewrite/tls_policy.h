@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/ipc/destination.h"
-#include "lib/ipc/tls_report.h"
 #include "lib/map/map.h"
+#include "lib/suite/ipc/destination.h"
+#include "lib/suite/ipc/tls_report.h"
 #include "trivial-rewrite/nexthop.h"
 
 namespace pen::rewrite {

@@ -5,8 +5,8 @@
 #include "lib/base/text.h"
 #include "lib/mail/delimiters.h"
 #include "lib/net/tls/protocols.h"
-#include "lib/resolve/dns_filter.h"
-#include "lib/resolve/name_servers.h"
+#include "lib/receive/resolve/dns_filter.h"
+#include "lib/receive/resolve/name_servers.h"
 #include "trivial-rewrite/nexthop.h"
 
 namespace pen::rewrite {

@@ -19,9 +19,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "lib/base/lmdb/change.h"
 #include "lib/base/time.h"
-#include "lib/ipc/verify.h"
-#include "lib/lmdb/change.h"
+#include "lib/suite/ipc/verify.h"
 
 namespace pen::verify {
 

@@ -2,13 +2,13 @@
 /// The file of what is known of addresses (address_verify_map).
 ///
 /// Use:     co_await file.open();   write_soon() after each change;   co_await file.finish();
-/// Lost:    what a kill loses is probed for again (lib/remembered/written_behind.h).
+/// Lost:    what a kill loses is probed for again (lib/suite/remembered/written_behind.h).
 /// Thread:  the loop's.
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lib/remembered/written_behind.h"
+#include "lib/suite/remembered/written_behind.h"
 #include "verify/cache.h"
 
 namespace pen::verify {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
-#include "lib/mailbox/accounts.h"
-#include "lib/mailbox/confine.h"
-#include "lib/mailbox/content.h"
+#include "lib/send/mailbox/accounts.h"
+#include "lib/send/mailbox/confine.h"
+#include "lib/send/mailbox/content.h"
 
 namespace pen::virtuals {
 namespace {

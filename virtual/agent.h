@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "lib/async/handler_pool.h"
+#include "lib/base/async/handler_pool.h"
 #include "lib/base/random.h"
-#include "lib/delivery/incoming.h"
 #include "lib/mail/delivery_status.h"
-#include "lib/mailbox/child.h"
 #include "lib/map/ask.h"
+#include "lib/send/delivery/incoming.h"
+#include "lib/send/mailbox/child.h"
 
 namespace pen::virtuals {
 

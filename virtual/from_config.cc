@@ -2,7 +2,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/delimiters.h"
-#include "lib/mailbox/limits.h"
+#include "lib/send/mailbox/limits.h"
 
 namespace pen::virtuals {
 

@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "lib/base/log.h"
-#include "lib/delivery/program.h"
-#include "lib/mailbox/nursery.h"
-#include "lib/mailbox/start_helper.h"
-#include "lib/service/service.h"
+#include "lib/send/delivery/program.h"
+#include "lib/send/mailbox/nursery.h"
+#include "lib/send/mailbox/start_helper.h"
+#include "lib/suite/service/service.h"
 #include "virtual/agent.h"
 #include "virtual/from_config.h"
 

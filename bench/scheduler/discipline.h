@@ -10,7 +10,7 @@
 #include <string>
 
 #include "bench/scheduler/internet.h"
-#include "lib/sessions/classes.h"
+#include "lib/suite/sessions/classes.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::simulation {

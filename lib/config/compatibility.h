@@ -20,7 +20,7 @@
 
 namespace pen::config {
 
-/// The option with which smtpd tests clients (lib/service/arguments.h).
+/// The option with which smtpd tests clients (lib/suite/service/arguments.h).
 inline constexpr const char* kScreens = "-S";
 
 /// handed_to: returns a service's value of smtpd_service_name; its -o count first.

@@ -370,7 +370,7 @@ void Config::fill() {
 }
 
 namespace {
-/// As lib/shaping reads it.
+/// As lib/queue/shaping reads it.
 bool is_rate(std::string_view text) {
   if (text.size() < 3 || text[text.size() - 2] != '/' || !std::string_view("smh").contains(text.back())) return false;
   const auto n = parse_unsigned(text.substr(0, text.size() - 2));

@@ -4,8 +4,8 @@
 /// Use:     count_attempt(metrics::Agent::smtp, delays, status.action, job.purpose);
 /// Probes are no mail, and are not counted.
 /// Thread:  any.
+#include "lib/base/metrics/metrics.h"
 #include "lib/mail/delivery_line.h"
-#include "lib/metrics/metrics.h"
 
 namespace pen::mail {
 

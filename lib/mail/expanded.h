@@ -2,8 +2,8 @@
 /// Marks for two kinds of recipients. An expanded recipient became others on its way into the queue and stays in the
 /// envelope only for the report to its sender. A copy is a recipient that the sender never hears of.
 ///
-/// Use:     lib/intake adds an expanded one for each address with NOTIFY=SUCCESS that aliases turned into several;
-///          qmgr does not deliver it and reports it as expanded (docs/notices.md).
+/// Use:     lib/receive/intake adds an expanded one for each address with NOTIFY=SUCCESS that aliases turned into
+///          several; qmgr does not deliver it and reports it as expanded (docs/notices.md).
 /// Source:  RFC 3461 section 5.2.7.3.
 #include "lib/mail/envelope.h"
 

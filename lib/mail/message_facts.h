@@ -7,8 +7,8 @@
 ///          of its facts at once.
 /// Rules:   plain data. MessageFacts has no codec of its own: each struct that is stored or sent lists the facts in its
 ///          PEN_FIELDS, in the order that its bytes have had from the first version on.
-/// Adding:  a field is named in MessageFacts, and at the end of the PEN_FIELDS of each message of lib/ipc that has an
-///          envelope, and of ipc::delivery::Job (docs/hacking.md, "Add a fact of a message").
+/// Adding:  a field is named in MessageFacts, and at the end of the PEN_FIELDS of each message of lib/suite/ipc that
+///          has an envelope, and of ipc::delivery::Job (docs/hacking.md, "Add a fact of a message").
 /// Source:  RFC 3461 (DSN parameters), RFC 4865 (release), RFC 6152, RFC 6531, RFC 6710
 ///          (priority), RFC 8689, docs/origins.md "The spool" (body facts kept with
 ///          the envelope).
@@ -42,7 +42,7 @@ inline constexpr std::int8_t kLeastPriority = -9, kMostPriority = 9;
 /// Bytes of MessageFacts::release_request.
 inline constexpr std::size_t kMaxReleaseRequest = 64;
 
-/// Bytes of a tenant's name (lib/tenant): as many as a domain may have.
+/// Bytes of a tenant's name (lib/receive/tenant): as many as a domain may have.
 inline constexpr std::size_t kMaxTenant = 255;
 
 /// Facts about the stored content, found once while it arrives, so that delivery need not copy or compute anything.

@@ -4,12 +4,12 @@
 
 #include <cerrno>
 
-#include "lib/async/error.h"
-#include "lib/async/readiness.h"
-#include "lib/async/stream.h"
+#include "lib/base/async/error.h"
+#include "lib/base/async/readiness.h"
+#include "lib/base/async/stream.h"
 #include "lib/base/check.h"
-#include "lib/helper/reach.h"
 #include "lib/map/source.h"
+#include "lib/net/helper/reach.h"
 
 namespace pen::map {
 

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/sync.h"
 #include "lib/map/map.h"
 
 namespace pen::map {

@@ -8,7 +8,7 @@
 #include <condition_variable>
 #include <thread>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/map/database_look_up.h"
 #include "lib/map/debug_map.h"

@@ -8,8 +8,8 @@
 #include <cstdio>
 
 #include "lib/base/fd.h"
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 
 namespace pen::map {
 namespace {

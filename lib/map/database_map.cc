@@ -1,6 +1,6 @@
 /// The tables mysql:, pgsql:, sqlite:, ldap:, mongodb:, redis: and memcache:, each a file that names a server and a
 /// question.
-#include "lib/idn/fold.h"
+#include "lib/base/idn/fold.h"
 #include "lib/map/database_description.h"
 #include "lib/map/database_look_up.h"
 #include "lib/map/database_modules.h"

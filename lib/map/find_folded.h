@@ -1,7 +1,7 @@
 #pragma once
 /// Looking into an indexed file for a key in any case.
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 #include "lib/map/map.h"
 
 namespace pen::map {

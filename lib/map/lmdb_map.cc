@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lib/lmdb/database.h"
-#include "lib/lmdb/pages.h"
+#include "lib/base/lmdb/database.h"
+#include "lib/base/lmdb/pages.h"
 #include "lib/map/file_map.h"
 #include "lib/map/find_folded.h"
 #include "lib/map/lmdb_file.h"

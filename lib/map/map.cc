@@ -4,8 +4,8 @@
 #include <array>
 #include <cerrno>
 
+#include "lib/base/idn/domain.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
 #include "lib/map/database_table.h"
 #include "lib/map/types.h"
 

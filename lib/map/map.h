@@ -111,9 +111,9 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
 using Approve = std::function<bool(const std::string& table)>;
 void approve_proxied(Approve approve);
 /// Whether this program opens tables of a setting: whether its row in params.def lists it as a reader, by which
-/// everything goes that lets a program have its files and servers (lib/confine, lib/service/table_opener.h). A table
-/// that is opened for another setting, or for none, is broken, wherever the program runs: so the first test shows it.
-/// Set before another thread is started; empty: all are opened.
+/// everything goes that lets a program have its files and servers (lib/suite/confine,
+/// lib/suite/service/table_opener.h). A table that is opened for another setting, or for none, is broken, wherever
+/// the program runs: so the first test shows it. Set before another thread is started; empty: all are opened.
 using Permit = std::function<bool(std::string_view setting)>;
 void permit_settings(Permit permit);
 /// The same for a file that is no table, as a list of secrets. Errors: undeclared.

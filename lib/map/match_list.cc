@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "lib/base/idn/domain.h"
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
-#include "lib/idn/fold.h"
 #include "lib/map/file_map.h"
 
 namespace pen::map {

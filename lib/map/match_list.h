@@ -21,7 +21,7 @@ namespace pen::map {
 class MatchList {
  public:
   enum class Kind {
-    string,  // equal in any case and either form of a domain (lib/idn), or the table has the string
+    string,  // equal in any case and either form of a domain (lib/base/idn), or the table has the string
     domain,  // the same; and sub-domains match .parent, or parent itself with parent_domains
     // A numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has the address.
     network,

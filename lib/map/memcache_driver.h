@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "lib/helper/server_address.h"
 #include "lib/map/database_driver.h"
+#include "lib/net/helper/server_address.h"
 
 namespace pen::map::database {
 

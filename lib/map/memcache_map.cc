@@ -2,8 +2,8 @@
 ///
 /// A key that the cache does not have is asked of the backup, and what that has is put into the cache. A cache that
 /// fails hides no backup: then the backup alone answers. Without backup the failure is the answer.
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 #include "lib/map/database_description.h"
 #include "lib/map/database_look_up.h"
 #include "lib/map/database_pool.h"

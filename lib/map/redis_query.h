@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/helper/server_address.h"
+#include "lib/net/helper/server_address.h"
 
 namespace pen::map {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lib/base/fd.h"
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 #include "lib/map/file_map.h"
 #include "lib/map/passed_over.h"
 #include "lib/map/source.h"

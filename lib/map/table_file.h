@@ -4,7 +4,7 @@
 /// Use:     PEN_TRY_ASSIGN(TableFile file, open_table_file(path));            // to read it through file.fd
 ///          lend_table_files([&](const std::string& path, bool) { return opener.open(path); });
 /// Lending: a file that this process may not read is requested from the lender, which may read it
-///          (lib/service/table_opener.h).
+///          (lib/suite/service/table_opener.h).
 /// Thread:  any; call lend_table_files() before another thread is started.
 #include <functional>
 #include <string>

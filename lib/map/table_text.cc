@@ -1,7 +1,7 @@
 #include "lib/map/table_text.h"
 
+#include "lib/base/idn/fold.h"
 #include "lib/base/text.h"
-#include "lib/idn/fold.h"
 
 namespace pen::map {
 namespace {

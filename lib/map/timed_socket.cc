@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "lib/helper/look_up.h"
+#include "lib/net/helper/look_up.h"
 
 namespace pen::map {
 namespace {

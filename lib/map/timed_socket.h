@@ -13,8 +13,8 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
-#include "lib/helper/server_address.h"
 #include "lib/map/map.h"
+#include "lib/net/helper/server_address.h"
 
 namespace pen::map {
 

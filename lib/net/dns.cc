@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
+#include "lib/base/metrics/metrics.h"
 #include "lib/base/text.h"
-#include "lib/metrics/metrics.h"
 #include "lib/net/dns_cache.h"
 #include "lib/net/dns_exchange.h"
 #include "lib/net/dns_native.h"

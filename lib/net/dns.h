@@ -12,7 +12,7 @@
 /// Safety:  each question has a random id, and a random source port of its own or shared with few (dns_sockets.h); an
 ///          answer must come from the asked server and match id and question. Names, sets and sizes are bounded. A
 ///          truncated answer is asked for again over TCP. Identical questions at the same time are sent once.
-/// Thread:  the loop's. Waiting is on lib/async; only `native` look-ups use the handler pool.
+/// Thread:  the loop's. Waiting is on lib/base/async; only `native` look-ups use the handler pool.
 /// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (the caller handles null MX).
 ///          Postfix: dns_resolver_addresses is read here; the caller passes smtp_host_lookup to lookup_host().
 #include <cstdint>
@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
-#include "lib/async/stream.h"
+#include "lib/base/async/handler_pool.h"
+#include "lib/base/async/stream.h"
 #include "lib/base/random.h"
 
 namespace pen::net {

@@ -2,7 +2,7 @@
 /// One question to one name server, over UDP or TCP. Datagrams that do not answer the question are ignored until the
 /// time is over, so that a forger's wrong guess does no harm.
 /// Thread: the loop's. The exchange must outlive its tasks.
-#include "lib/async/stream.h"
+#include "lib/base/async/stream.h"
 #include "lib/net/dns_sockets.h"
 
 namespace pen::net {

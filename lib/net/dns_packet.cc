@@ -6,8 +6,8 @@
 #include <array>
 #include <memory>
 
+#include "lib/base/idn/domain.h"
 #include "lib/base/text.h"
-#include "lib/idn/domain.h"
 
 // ldns.h defines bool as a macro, so it is included last.
 #include <ldns/ldns.h>

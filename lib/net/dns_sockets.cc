@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lib/async/readiness.h"
+#include "lib/base/async/readiness.h"
 
 namespace pen::net {
 

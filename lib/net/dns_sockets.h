@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/net/dns_packet.h"
 
 namespace pen::net {

@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;

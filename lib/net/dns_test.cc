@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/testing/run.h"
-#include "lib/idn/domain.h"
+#include "lib/base/async/testing/run.h"
+#include "lib/base/idn/domain.h"
 #include "lib/net/dns_cache.h"
 #include "lib/net/dns_packet.h"
 #include "lib/net/dns_sockets.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/handler_pool.h"
+#include "lib/base/async/handler_pool.h"
 #include "lib/net/dns.h"
 
 namespace pen::net {

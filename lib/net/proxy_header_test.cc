@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/sync.h"
+#include "lib/base/async/sync.h"
 #include "lib/net/proxy_reader.h"
 #include "lib/testing/manual_clock.h"
 

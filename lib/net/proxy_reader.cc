@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "lib/async/readiness.h"
+#include "lib/base/async/readiness.h"
 #include "lib/base/text.h"
 
 namespace pen::net {

@@ -6,7 +6,7 @@
 /// Rules:   the first to read from the connection; a Stream may hold it, if it has not been read from.
 /// Errors:  ProxyHeaderError, with what was received as the context; timed_out, cancelled; errno of the socket.
 /// Thread:  the loop's. The descriptor must outlive the wait.
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/net/proxy_header.h"
 
 namespace pen::net {

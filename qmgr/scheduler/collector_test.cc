@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "lib/destdb/destdb.h"
+#include "lib/queue/destdb/destdb.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {

@@ -6,7 +6,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/stated_delay.h"
-#include "lib/shaping/repeated.h"
+#include "lib/queue/shaping/repeated.h"
 #include "qmgr/scheduler/cluster.h"
 #include "qmgr/scheduler/destination.h"
 #include "qmgr/scheduler/shaping.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lib/base/time.h"
-#include "lib/destdb/facts.h"
-#include "lib/ipc/delivery.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/suite/ipc/delivery.h"
 #include "qmgr/scheduler/cluster.h"
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/transport.h"

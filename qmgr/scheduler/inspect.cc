@@ -1,7 +1,7 @@
 /// What people may see of the choice: the states of destinations, and which rule decides.
 #include <algorithm>
 
-#include "lib/destdb/name.h"
+#include "lib/queue/destdb/name.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {

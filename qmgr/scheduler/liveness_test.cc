@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lib/base/random.h"
-#include "lib/shaping/rules_file.h"
+#include "lib/queue/shaping/rules_file.h"
 #include "lib/testing/environment.h"
 #include "qmgr/scheduler/scheduler.h"
 

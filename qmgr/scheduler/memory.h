@@ -1,7 +1,7 @@
 #pragma once
 /// Memory: keeps in destdb what was learned of a destination (destdb::Facts), for when it is forgotten here; and
 /// shares the facts of a host among the sources that mail goes there from.
-#include "lib/destdb/host_facts.h"
+#include "lib/queue/destdb/host_facts.h"
 #include "qmgr/scheduler/clock.h"
 #include "qmgr/scheduler/destination.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
-#include "lib/destdb/host_facts.h"
+#include "lib/queue/destdb/host_facts.h"
 #include "qmgr/scheduler/connection.h"
 
 namespace pen::qmgr::scheduler {

@@ -23,9 +23,9 @@
 
 #include "lib/base/random.h"
 #include "lib/base/time.h"
-#include "lib/destdb/facts.h"
-#include "lib/ipc/delivery.h"
-#include "lib/ipc/route.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/suite/ipc/delivery.h"
+#include "lib/suite/ipc/route.h"
 #include "qmgr/scheduler/shaping_options.h"
 #include "qmgr/scheduler/urgency.h"
 #include "qmgr/scheduler/worker_queue.h"
@@ -343,7 +343,7 @@ class Scheduler {
   /// More than its share waits for some hosts: excess() may come to name a message when time passes.
   bool crowded() const;
 
-  // --- the other hosts of a cluster (lib/destdb/sharing.h) ---
+  // --- the other hosts of a cluster (lib/queue/destdb/sharing.h) ---
   /// A connection that was to be opened may not: the others have as many as the destination accepts. Its jobs are
   /// scheduled again at once, without penalty.
   void refused(ConnectionNumber connection);

@@ -1,5 +1,6 @@
 #pragma once
-/// Shaping: how much mail receivers accept, by provider and by what their complaints name (lib/shaping has rules and
+/// Shaping: how much mail receivers accept, by provider and by what their complaints name (lib/queue/shaping has
+///          rules and
 /// learning).
 ///
 /// State:    groups (a provider, or the hosts of a route), senders, their gates; recipients that rest.
@@ -7,9 +8,8 @@
 ///           of a job; complained() for each refusal, delivered() for each success. gates.cc moves the jobs that wait
 ///           at a gate.
 /// Keys:     a job's source, its sender's domain and its tenant are opaque words here.
-/// Cluster:  with destdb_backend = redis the hosts keep a gate's rate together (lib/shaping/shared_rates.h), except one
-///           of this host's own address; each has its share of the connections
-///           that are set or learned.
+/// Cluster:  with destdb_backend = redis the hosts keep a gate's rate together (lib/queue/shaping/shared_rates.h),
+///           except one of this host's own address; each has its share of the connections that are set or learned.
 /// Source:   docs/shaping.md.
 #include <functional>
 #include <map>
@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "lib/destdb/facts.h"
 #include "lib/mail/delivery_status.h"
-#include "lib/shaping/shared_rates.h"
+#include "lib/queue/destdb/facts.h"
+#include "lib/queue/shaping/shared_rates.h"
 #include "qmgr/scheduler/ceilings.h"
 #include "qmgr/scheduler/clock.h"
 #include "qmgr/scheduler/gate.h"

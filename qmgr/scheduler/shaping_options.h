@@ -5,8 +5,8 @@
 #include <string>
 
 #include "lib/mail/delivery_status.h"
-#include "lib/shaping/learner.h"
-#include "lib/shaping/rules.h"
+#include "lib/queue/shaping/learner.h"
+#include "lib/queue/shaping/rules.h"
 
 namespace pen::qmgr {
 

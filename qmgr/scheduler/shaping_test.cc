@@ -9,8 +9,8 @@
 
 #include "lib/base/random.h"
 #include "lib/mail/stated_delay.h"
-#include "lib/shaping/rules_file.h"
-#include "lib/shaping/shared_rates.h"
+#include "lib/queue/shaping/rules_file.h"
+#include "lib/queue/shaping/shared_rates.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {

@@ -1,7 +1,7 @@
 #include "qmgr/scheduler/suspension.h"
 
 #include "lib/base/text.h"
-#include "lib/destdb/name.h"
+#include "lib/queue/destdb/name.h"
 
 namespace pen::qmgr::scheduler {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "lib/destdb/facts.h"
+#include "lib/queue/destdb/facts.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr::scenario {

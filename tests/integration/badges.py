@@ -1,9 +1,9 @@
-"""What a program shows at the sockets of others (lib/ipc/badges.h), made from master's secret as a test finds it.
+"""What a program shows at the sockets of others (lib/suite/ipc/badges.h), made from master's secret as a test finds it.
 
 Use:     badges = Badges(store)                       # of a master that left its state there (service_store.py)
          badges.badge("anvil/unix", "smtpd")          # what smtpd shows to that service
          hello("sessions", "smtpd", badge)            # the first frame of a client
-Knows:   docs/ipc.md, docs/who-may-talk.md.  Independent of lib/ipc on purpose.
+Knows:   docs/ipc.md, docs/who-may-talk.md.  Independent of lib/suite/ipc on purpose.
 """
 import hashlib
 import hmac

@@ -8,7 +8,7 @@ from queue_client import QueueClient, VERSION, text, varint
 
 
 class DailyReports(QueueClient):
-    """Speaks the conversation tls_report or dmarc_report (lib/ipc/tls_report.h, dmarc_report.h) with that program."""
+    """Speaks the conversation tls_report or dmarc_report (of lib/suite/ipc) with that program."""
 
     def __init__(self, mx, program, conversation):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

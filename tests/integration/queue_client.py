@@ -1,4 +1,4 @@
-"""Speaks the queue conversation (lib/ipc/queue.h) from a test: lists the queue as qmgr has it.
+"""Speaks the queue conversation (lib/suite/ipc/queue.h) from a test: lists the queue as qmgr has it.
 
 Frames: docs/ipc.md. Independent of penqueue on purpose: the tools are tested against it, not by themselves.
 """

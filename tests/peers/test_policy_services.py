@@ -90,7 +90,7 @@ class System:
         if kind == "postfix":
             port = free_port()
             self.server = peers.Postfix(port, settings="".join(f"{k} = {v}\n" for k, v in self.settings.items()))
-            folder = os.path.join(self.server.dir, "lib/spf")
+            folder = os.path.join(self.server.dir, "lib/trust/spf")
             os.makedirs(folder)
             script = spf_script(folder, "/var/lib/spf", dns.port)
             self.server.services = f"127.0.0.1:{port} inet n - n - - smtpd\n" + line.format(script)

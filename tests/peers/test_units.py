@@ -16,8 +16,8 @@ IDENTITY = {"setresuid", "setresgid", "setgroups", "setreuid", "setregid", "caps
 
 
 def wanted():
-    """The calls of the table of programs (lib/confine), and those that put the table in force."""
-    with open(os.path.join(TOP, "lib", "confine", "system_calls.h")) as text:
+    """The calls of the table of programs (lib/suite/confine), and those that put the table in force."""
+    with open(os.path.join(TOP, "lib", "suite", "confine", "system_calls.h")) as text:
         arrays = re.findall(r"constexpr auto (k\w+) = std::to_array<std::string_view>\(\{(.*?)\}\);", text.read(), re.S)
     calls = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"}
     for name, body in arrays:

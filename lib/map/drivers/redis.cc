@@ -1,7 +1,7 @@
 /// redis: tables. The query is a command that reads; each value of its reply is a value of the key.
 ///
 /// Quoting: parts of the key never leave their word (lib/map/redis_query.h), and words have their length on the wire.
-/// Replies: nil, and the number 0 (of EXISTS and its like), are "not there". Bounds: lib/redis/reply.h.
+/// Replies: nil, and the number 0 (of EXISTS and its like), are "not there". Bounds: lib/net/redis/reply.h.
 /// TLS:     with tls = yes, before anything is sent (timed_tls.h).
 /// Login:   AUTH with password, with username before it if there is one; SELECT db.
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include "lib/map/drivers/timed_tls.h"
 #include "lib/map/redis_query.h"
 #include "lib/map/timed_socket.h"
-#include "lib/redis/reply.h"
+#include "lib/net/redis/reply.h"
 
 namespace pen::map::database {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "lib/async/loop.h"
-#include "lib/async/testing/run.h"
+#include "lib/base/async/loop.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/map/ask.h"
 #include "lib/map/database_modules.h"
 #include "lib/map/database_table.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/async/listener.h"
-#include "lib/async/socket.h"
-#include "lib/async/stream.h"
-#include "lib/async/sync.h"
+#include "lib/base/async/listener.h"
+#include "lib/base/async/socket.h"
+#include "lib/base/async/stream.h"
+#include "lib/base/async/sync.h"
 #include "lib/base/text.h"
 
 namespace pen::map {

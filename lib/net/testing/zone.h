@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/async/loop.h"
+#include "lib/base/async/loop.h"
 #include "lib/base/text.h"
 #include "lib/net/dns.h"
 

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/stream.h"
+#include "lib/base/async/stream.h"
 #include "lib/net/tls/context.h"
 #include "lib/net/tls/error.h"
 #include "lib/net/tls/tlsa.h"

@@ -1,8 +1,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "lib/async/sync.h"
-#include "lib/async/testing/run.h"
+#include "lib/base/async/sync.h"
+#include "lib/base/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/net/tls/openssl.h"
 #include "lib/net/tls/session.h"

@@ -3,7 +3,7 @@
 ///
 /// Memory:  one SSL object; record buffers only while they hold a record (SSL_MODE_RELEASE_BUFFERS).
 /// Writes:  small pieces are gathered into one record, large ones are encrypted in place.
-#include "lib/async/transport.h"
+#include "lib/base/async/transport.h"
 #include "lib/net/tls/openssl.h"
 
 namespace pen::tls {

@@ -1,0 +1,69 @@
+#include "lib/queue/views/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+
+namespace pen::views {
+
+using ipc::destinations::Limit;
+
+namespace {
+/// "a@b.example" and "b.example" are of b.example.
+std::string domain_of(std::string_view sender) { return to_lower(sender.substr(sender.rfind('@') + 1)); }
+
+std::int64_t in_seconds(milliseconds time) { return std::chrono::ceil<seconds>(time).count(); }
+}  // namespace
+
+std::string limit_subject(const Limit& l) {
+  std::string text = l.group.empty() ? l.name : l.group;
+  if (!l.group.empty() && !l.name.empty()) text += " by " + l.name;
+  if (!l.source.empty()) text += " from " + l.source;
+  if (!l.domain.empty()) text += " of " + l.domain;
+  return text;
+}
+
+std::string limit_bounds(const Limit& l) {
+  std::string text = l.rate.empty() ? "" : "at most " + l.rate;
+  if (l.connections > 0) text += fmt::format("{}{} connections", text.empty() ? "at most " : " and ", l.connections);
+  return text;
+}
+
+std::string limits_why(const std::vector<Limit>& limits) {
+  const auto common = [](const Limit& l) { return l.domain.empty(); };
+  for (const Limit& l : limits)
+    if (common(l) && l.held.count() > 0) return fmt::format("rests for {} s", in_seconds(l.held));
+  std::string text;
+  for (const Limit& l : limits)
+    if (common(l) && !l.rate.empty()) {
+      text = "at most " + l.rate;
+      break;
+    }
+  if (const auto jobs = jobs_at_limits(limits); jobs > 0)
+    text += fmt::format("{}{} {} at limits", text.empty() ? "" : ", ", jobs, jobs == 1 ? "job waits" : "jobs wait");
+  return text;
+}
+
+std::uint64_t jobs_at_limits(const std::vector<Limit>& limits) {
+  std::uint64_t jobs = 0;
+  for (const Limit& l : limits) jobs += l.waiting;  // a job waits at one of them
+  return jobs;
+}
+
+bool holds_for(const Limit& l, const Mail& mail) {
+  return (l.domain.empty() || to_lower(l.domain) == domain_of(mail.sender)) &&
+         (l.source.empty() || l.source == mail.source);
+}
+
+const Limit* limit_that_holds(const std::vector<Limit>& limits, const Mail& mail) {
+  const Limit* longest = nullptr;
+  for (const Limit& l : limits)
+    if (l.held.count() > 0 && holds_for(l, mail) && (longest == nullptr || l.held > longest->held)) longest = &l;
+  if (longest != nullptr) return longest;
+  const auto at = std::ranges::find_if(limits, [&](const Limit& l) { return l.waiting > 0 && holds_for(l, mail); });
+  return at == limits.end() ? nullptr : &*at;
+}
+
+}  // namespace pen::views

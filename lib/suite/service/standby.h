@@ -1,0 +1,29 @@
+#pragma once
+/// How the tools of this host find a master that waits as a standby, or that runs with a lease: by a socket without a
+/// file, because the queue's directories may belong to another host at the moment, or not be there.
+///
+/// Use:     master:  PEN_TRY_ASSIGN(Fd door, open_standby_door(config.directory()));  answer_at_door(door, text);
+///          tools:   if (auto standby = running_standby(config.directory())) … standby->process, standby->text
+/// Trust:   an abstract socket may be anybody's: what root or this user listens at counts.
+/// Thread:  any.
+#include <optional>
+#include <string>
+
+#include "lib/base/fd.h"
+#include "lib/base/result.h"
+#include "lib/suite/service/lock.h"
+
+namespace pen::service {
+
+/// Non-blocking. Errors: EADDRINUSE, somebody has it.
+Result<Fd> open_standby_door(const std::string& config_directory);
+/// Sends the text to every client that waits there.
+void answer_at_door(int door, const std::string& text);
+
+struct Standby {
+  Process process;
+  std::string text;  // JSON: {"state": "standby" or "active", "why": …}; empty: it does not answer
+};
+std::optional<Standby> running_standby(const std::string& config_directory);
+
+}  // namespace pen::service
