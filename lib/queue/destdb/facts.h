@@ -2,8 +2,8 @@
 /// What is remembered about one destination between connections, and the table from which the scheduler gets it.
 ///
 /// Use:     the scheduler asks a Table for the facts of a key when it first meets the destination, and stores them
-///          when they change. A MemoryTable alone is enough for tests and the simulator; lib/queue/destdb/destdb.h keeps
-///          one on disk.
+///          when they change. A MemoryTable alone is enough for tests and the simulator; destdb.h keeps one on
+///          disk.
 /// Rules:   hints only: nothing is lost or delivered twice when a record is missing, old or wrong.
 /// Source:  docs/design.md "destdb"; docs/origins.md "The scheduler".
 #include <cstdint>
