@@ -10,7 +10,6 @@
 #include <string>
 
 #include "lib/base/metrics/page.h"
-#include "lib/mail/attempt.h"
 
 using namespace pen;
 using namespace pen::metrics;
@@ -197,30 +196,6 @@ BOOST_AUTO_TEST_CASE(what_is_no_page_is_refused) {
   const Fd file(::memfd_create("small", MFD_CLOEXEC));
   BOOST_CHECK(adopt_page(file).error().is(PageError::not_a_page));
   BOOST_CHECK(Reader::open(file).error().is(PageError::not_a_page));
-}
-
-BOOST_AUTO_TEST_CASE(an_attempt_is_counted_with_its_delays_and_a_probe_is_not) {
-  const Shared shared;
-  shared.program([] {
-    const mail::Delays delays{.before_active = std::chrono::milliseconds(3),
-                              .active = std::chrono::seconds(2),
-                              .setup = {},
-                              .transmission = std::chrono::seconds(70)};
-    mail::count_attempt(Agent::lmtp, delays, mail::Action::failed, mail::Purpose::mail);
-    mail::count_attempt(Agent::lmtp, delays, mail::Action::failed, mail::Purpose::verification);
-  });
-  const auto sums = shared.read();
-  const Family& attempts = family(Id::delivery_attempts);
-  const Family& delays = family(Id::delivery_delay);
-  BOOST_CHECK_EQUAL(sums[attempts.first + metrics::detail::index_of(Agent::lmtp, Fate::bounced)], 1);
-  const auto sum_in = [&](Phase phase) {
-    const auto at = delays.first + metrics::detail::index_of(Agent::lmtp, phase) * delays.slots_each();
-    return sums[at + delays.slots_each() - 1];
-  };
-  BOOST_CHECK_EQUAL(sum_in(Phase::before_queue_manager), 3'000U);
-  BOOST_CHECK_EQUAL(sum_in(Phase::queue_manager), 2'000'000U);
-  BOOST_CHECK_EQUAL(sum_in(Phase::connection_setup), 0U);
-  BOOST_CHECK_EQUAL(sum_in(Phase::transmission), 70'000'000U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
