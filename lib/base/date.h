@@ -18,7 +18,7 @@ std::string utc_text(WallTime at);
 std::string utc_day(WallTime at);
 /// Local time, by strftime(3): with the usual form "2026-12-01 06:00:00". Empty: the form gives nothing, or more than
 /// 200 bytes.
-std::string local_text(WallTime at, const char* form = "%Y-%m-%d %H:%M:%S");
+[[gnu::format(strftime, 2, 0)]] std::string local_text(WallTime at, const char* form = "%Y-%m-%d %H:%M:%S");
 
 /// A day as utc_day() writes it: its first moment. nullopt: no such day.
 std::optional<WallTime> parse_day(std::string_view text);
