@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_layout_that_is_not_known_is_told) {
   BOOST_TEST(LayoutMark(dir.path().string()).note(kNewestLayout + 1).has_value());
   const auto read = check_layouts(dir.path().string());
   BOOST_REQUIRE(!read.has_value());
-  BOOST_TEST(read.error().message().contains("may have layout 8, and this version reads up to 7"));
+  BOOST_TEST(read.error().message().contains("may have layout 9, and this version reads up to 8"));
 }
 
 BOOST_AUTO_TEST_CASE(it_is_forgotten_when_the_queue_holds_nothing) {

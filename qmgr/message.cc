@@ -27,7 +27,7 @@ std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_
 /// As Active::pack() leaves it.
 struct Packed {
   mail::Envelope envelope;
-  PEN_FIELDS(envelope, envelope.tenant, envelope.priority, envelope.release, envelope.release_request)
+  PEN_FIELDS(envelope, envelope.tenant, envelope.priority, envelope.release, envelope.release_request, envelope.signer)
 };
 
 }  // namespace

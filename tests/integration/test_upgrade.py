@@ -209,7 +209,7 @@ esac
             with open(mark, "w") as file:
                 file.write("layout 99\n")
             mx.set(daemon_directory=self.next)
-            self.refused(mx, "the queue: messages in .* may have layout 99, and this version reads up to 7")
+            self.refused(mx, "the queue: messages in .* may have layout 99, and this version reads up to 8")
             # Not while there is mail; and then the next start finds that there is none.
             mx.set(daemon_directory=LIBEXEC)
             for gone in (False, True):
