@@ -13,17 +13,21 @@ Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTim
 }
 
 std::string delay_text(microseconds delay) {
+  constexpr std::int64_t kSecond = 1'000'000;
   const auto us = std::max<std::int64_t>(0, delay.count());
-  const auto whole = us / 1'000'000;
-  if (whole >= 10) return std::to_string((us + 500'000) / 1'000'000);
-  // Two digits that count, as far as the setting permits.
-  int digits = 1;
-  for (std::int64_t least = 1'000'000; us < least && digits < 6; least /= 10) ++digits;
-  std::string text = fmt::format("{:.{}f}", static_cast<double>(us) / 1e6, std::min(digits, log_form().delay_digits));
-  if (!text.contains('.')) return text;
-  while (text.ends_with('0')) text.pop_back();
-  if (text.ends_with('.')) text.pop_back();
-  return text.empty() ? "0" : text;
+  // Two digits that count, as far as the setting permits; of ten seconds and more there are whole ones.
+  int digits = us < 10 * kSecond ? 1 : 0;
+  for (std::int64_t least = kSecond; us < least && digits < 6; least /= 10) ++digits;
+  digits = std::min(digits, log_form().delay_digits);
+  std::int64_t last = kSecond;  // what the last digit counts
+  for (int i = 0; i < digits; ++i) last /= 10;
+  const std::int64_t shown = (us + last / 2) / last * last;
+  std::string text = std::to_string(shown / kSecond);
+  if (shown % kSecond == 0) return text;
+  text += '.';
+  for (std::int64_t rest = shown % kSecond * 10; rest != 0; rest = rest % kSecond * 10)
+    text += static_cast<char>('0' + rest / kSecond);
+  return text;
 }
 
 namespace {
