@@ -1,7 +1,5 @@
 #include "lib/mail/delivery_line.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "lib/mail/logged.h"
@@ -56,14 +54,19 @@ Wording wording_of(Purpose purpose, bool soft_bounce) {
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
                           std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
                           Wording wording, std::string_view sent_sender, std::string_view source) {
-  std::string line = std::string(queue_id) + ": to=<" + logged(recipient.address) + ">";
-  if (recipient.shown_original() != recipient.address) line += ", orig_to=<" + logged(recipient.original) + ">";
-  line += ", relay=";
-  line += relay;
-  if (connection_use > 1) line += ", conn_use=" + std::to_string(connection_use);
-  line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", delay_text(delays.total()),
-                      delay_text(delays.before_active), delay_text(delays.active), delay_text(delays.setup),
-                      delay_text(delays.transmission), status.dsn, status_word(status.action, wording), status.text);
+  std::string line;
+  line.reserve(256 + status.text.size());
+  line.append(queue_id).append(": to=<").append(logged(recipient.address)).append(">");
+  if (recipient.shown_original() != recipient.address)
+    line.append(", orig_to=<").append(logged(recipient.original)).append(">");
+  line.append(", relay=").append(relay);
+  if (connection_use > 1) line.append(", conn_use=").append(std::to_string(connection_use));
+  line.append(", delay=").append(delay_text(delays.total()));
+  line.append(", delays=").append(delay_text(delays.before_active));
+  for (const microseconds delay : {delays.active, delays.setup, delays.transmission})
+    line.append("/").append(delay_text(delay));
+  line.append(", dsn=").append(status.dsn).append(", status=").append(status_word(status.action, wording));
+  line.append(" (").append(status.text).append(")");
   if (!sent_sender.empty()) line.append(", sender=<").append(logged(sent_sender)).append(">");
   if (!source.empty()) line.append(", source=").append(source);
   return line;
