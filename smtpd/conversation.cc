@@ -20,6 +20,17 @@ bool refuses(std::string_view reply) {
          reply[3] == ' ';
 }
 
+/// A line of a reply as it is sent: of a bounded length, ended where it says and nowhere else.
+std::string reply_line(std::string_view text) {
+  text = text.substr(0, kMaxReplyLine);
+  std::string line;
+  line.reserve(text.size() + 2);
+  line += text;
+  for (char& c : line) c = static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  line += "\r\n";
+  return line;
+}
+
 /// For the count of refusals, where nobody has said why.
 metrics::Reason reason_of(mail::ErrorClasses error) {
   using mail::ErrorClass;
@@ -89,6 +100,7 @@ void Conversation::reply(std::string_view text) {
 }
 
 void Conversation::reply(std::string_view given, std::string_view footer, std::string_view filter) {
+  if (!given.starts_with('4') && !given.starts_with('5')) return write_reply(reply_line(given));
   std::string text(given);
   if (settings().soft_bounce && text.starts_with('5')) {  // every refusal, whatever it is about
     text[0] = '4';
@@ -109,11 +121,7 @@ void Conversation::reply(std::string_view given, std::string_view footer, std::s
     lines = with_footer(text, footer, names, filter);
   }
   std::string out;
-  for (const auto& line : lines) {
-    for (const char c : std::string_view(line).substr(0, kMaxReplyLine))
-      out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
-    out += "\r\n";
-  }
+  for (const auto& line : lines) out += reply_line(line);
   write_reply(out);
 }
 

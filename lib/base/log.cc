@@ -24,8 +24,10 @@ struct State {
   int fd = STDERR_FILENO;
   std::time_t stamp_second = 0;
   char stamp[32] = "";
-  pid_t process = ::getpid();  // a system call each time; children ask anew
-  std::string gathered;        // lines not yet written
+  std::string process;   // its number; a system call each time, so children alone ask anew
+  std::string gathered;  // lines not yet written
+  State() { know_process(); }
+  void know_process() { process = std::to_string(::getpid()); }
 };
 
 thread_local bool gathering = false;
@@ -33,11 +35,11 @@ constexpr std::size_t kGathered = 32 * 1024;  // lines are written in pieces of 
 
 State& state() {
   static State* instance = new State;  // never destroyed: threads may log until the very end
-  [[maybe_unused]] static const int kept = ::pthread_atfork(nullptr, nullptr, [] { instance->process = ::getpid(); });
+  [[maybe_unused]] static const int kept = ::pthread_atfork(nullptr, nullptr, [] { instance->know_process(); });
   return *instance;
 }
 
-std::string_view word(Level level) {
+const char* word(Level level) {
   switch (level) {
     case Level::warning:
       return "warning: ";
@@ -177,14 +179,14 @@ void write(Level level, std::string_view text) { write_as({}, level, text); }
 
 void write_as(std::string_view program, Level level, std::string_view text) {
   State& s = state();
-  const std::string body = std::string(word(level)) + readable(text, kMaxLine);
+  const std::string body = readable(text, kMaxLine);
   const std::lock_guard guard(s.lock);
   const std::string other = program.empty() ? std::string() : fmt::format("{}/{}", s.options.tag, program);
   const std::string& ident = program.empty() ? s.ident : other;
   if (s.options.target == Target::syslog) {
     // openlog() keeps the pointer: it must not be left with a string that dies here.
     if (!program.empty()) ::openlog(ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
-    ::syslog(syslog_level(level), "%s", body.c_str());
+    ::syslog(syslog_level(level), "%s%s", word(level), body.c_str());
     if (!program.empty()) ::openlog(s.ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
     return;
   }
@@ -195,10 +197,11 @@ void write_as(std::string_view program, Level level, std::string_view text) {
     std::strftime(s.stamp, sizeof s.stamp, "%b %e %H:%M:%S", &tm);
     s.stamp_second = now;
   }
-  if (s.ident.empty())
-    s.gathered += body + "\n";
-  else
-    s.gathered += fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, ident, s.process, body);
+  const auto add = [&s](std::initializer_list<std::string_view> parts) {
+    for (const std::string_view part : parts) s.gathered += part;
+  };
+  if (!s.ident.empty()) add({s.stamp, " ", s.options.hostname, " ", ident, "[", s.process, "]: "});
+  add({word(level), body, "\n"});
   const bool waits = gathering && level <= Level::info && s.options.target == Target::file;
   if (!waits || s.gathered.size() >= kGathered) write_gathered(s);
 }

@@ -1,6 +1,5 @@
 #include "lib/base/time.h"
 
-#include <cstdio>
 #include <ctime>
 
 namespace pen {
@@ -28,10 +27,22 @@ std::string rfc5322_date(WallTime t) {
   ::localtime_r(&when, &tm);
   const long offset = tm.tm_gmtoff / 60;
   const long abs = offset < 0 ? -offset : offset;
-  char text[96];
-  const int n = std::snprintf(text, sizeof text, "%s, %d %s %d %02d:%02d:%02d %c%02ld%02ld (%s)", kDays[tm.tm_wday],
-                              tm.tm_mday, kMonths[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec,
-                              offset < 0 ? '-' : '+', abs / 60, abs % 60, tm.tm_zone ? tm.tm_zone : "");
-  return std::string(text, static_cast<std::size_t>(n));
+  std::string text;
+  text.reserve(48);
+  const auto two_digits = [&text](long n) {
+    text += static_cast<char>('0' + n / 10);
+    text += static_cast<char>('0' + n % 10);
+  };
+  text.append(kDays[tm.tm_wday]).append(", ").append(std::to_string(tm.tm_mday)).append(" ");
+  text.append(kMonths[tm.tm_mon]).append(" ").append(std::to_string(tm.tm_year + 1900)).append(" ");
+  two_digits(tm.tm_hour);
+  text += ':';
+  two_digits(tm.tm_min);
+  text += ':';
+  two_digits(tm.tm_sec);
+  text += offset < 0 ? " -" : " +";
+  two_digits(abs / 60);
+  two_digits(abs % 60);
+  return text.append(" (").append(tm.tm_zone ? tm.tm_zone : "").append(")");
 }
 }  // namespace pen

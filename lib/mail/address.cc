@@ -276,9 +276,9 @@ Extension split_extension(std::string_view local, std::string_view delimiters) {
 }
 
 std::string fold_domain(std::string_view address) {
-  const auto at = at_sign(address);
-  if (at == std::string_view::npos) return std::string(address);
-  return std::string(address.substr(0, at + 1)) + to_lower(address.substr(at + 1));
+  std::string out(address);
+  for (std::size_t i = at_sign(address); i < out.size(); ++i) out[i] = ascii_lower(out[i]);
+  return out;
 }
 
 bool valid_hostname(std::string_view name, bool utf8) {

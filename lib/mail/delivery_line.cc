@@ -1,7 +1,5 @@
 #include "lib/mail/delivery_line.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "lib/mail/logged.h"
@@ -13,17 +11,21 @@ Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTim
 }
 
 std::string delay_text(microseconds delay) {
+  constexpr std::int64_t kSecond = 1'000'000;
   const auto us = std::max<std::int64_t>(0, delay.count());
-  const auto whole = us / 1'000'000;
-  if (whole >= 10) return std::to_string((us + 500'000) / 1'000'000);
-  // Two digits that count, as far as the setting permits.
-  int digits = 1;
-  for (std::int64_t least = 1'000'000; us < least && digits < 6; least /= 10) ++digits;
-  std::string text = fmt::format("{:.{}f}", static_cast<double>(us) / 1e6, std::min(digits, log_form().delay_digits));
-  if (!text.contains('.')) return text;
-  while (text.ends_with('0')) text.pop_back();
-  if (text.ends_with('.')) text.pop_back();
-  return text.empty() ? "0" : text;
+  // Two digits that count, as far as the setting permits; of ten seconds and more there are whole ones.
+  int digits = us < 10 * kSecond ? 1 : 0;
+  for (std::int64_t least = kSecond; us < least && digits < 6; least /= 10) ++digits;
+  digits = std::min(digits, log_form().delay_digits);
+  std::int64_t last = kSecond;  // what the last digit counts
+  for (int i = 0; i < digits; ++i) last /= 10;
+  const std::int64_t shown = (us + last / 2) / last * last;
+  std::string text = std::to_string(shown / kSecond);
+  if (shown % kSecond == 0) return text;
+  text += '.';
+  for (std::int64_t rest = shown % kSecond * 10; rest != 0; rest = rest % kSecond * 10)
+    text += static_cast<char>('0' + rest / kSecond);
+  return text;
 }
 
 namespace {
@@ -52,14 +54,19 @@ Wording wording_of(Purpose purpose, bool soft_bounce) {
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
                           std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
                           Wording wording, std::string_view sent_sender, std::string_view source) {
-  std::string line = std::string(queue_id) + ": to=<" + logged(recipient.address) + ">";
-  if (recipient.shown_original() != recipient.address) line += ", orig_to=<" + logged(recipient.original) + ">";
-  line += ", relay=";
-  line += relay;
-  if (connection_use > 1) line += ", conn_use=" + std::to_string(connection_use);
-  line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", delay_text(delays.total()),
-                      delay_text(delays.before_active), delay_text(delays.active), delay_text(delays.setup),
-                      delay_text(delays.transmission), status.dsn, status_word(status.action, wording), status.text);
+  std::string line;
+  line.reserve(256 + status.text.size());
+  line.append(queue_id).append(": to=<").append(logged(recipient.address)).append(">");
+  if (recipient.shown_original() != recipient.address)
+    line.append(", orig_to=<").append(logged(recipient.original)).append(">");
+  line.append(", relay=").append(relay);
+  if (connection_use > 1) line.append(", conn_use=").append(std::to_string(connection_use));
+  line.append(", delay=").append(delay_text(delays.total()));
+  line.append(", delays=").append(delay_text(delays.before_active));
+  for (const microseconds delay : {delays.active, delays.setup, delays.transmission})
+    line.append("/").append(delay_text(delay));
+  line.append(", dsn=").append(status.dsn).append(", status=").append(status_word(status.action, wording));
+  line.append(" (").append(status.text).append(")");
   if (!sent_sender.empty()) line.append(", sender=<").append(logged(sent_sender)).append(">");
   if (!source.empty()) line.append(", source=").append(source);
   return line;

@@ -26,6 +26,9 @@ BOOST_AUTO_TEST_CASE(delays_show_two_digits) {
   BOOST_TEST(delay_text(microseconds(12'300'000)) == "12");
   BOOST_TEST(delay_text(microseconds(86'400'000'000)) == "86400");
   BOOST_TEST(delay_text(microseconds(9'960'000)) == "10");
+  BOOST_TEST(delay_text(microseconds(1'050'000)) == "1.1");
+  BOOST_TEST(delay_text(microseconds(12'500'000)) == "13");
+  BOOST_TEST(delay_text(microseconds(2'000'000)) == "2");
   BOOST_TEST(delay_text(seconds(123456)) == "123456");
   BOOST_TEST(delay_text(microseconds(-5)) == "0");
 }

@@ -15,12 +15,14 @@ constexpr std::size_t kMicrosDigits = 4;
 constexpr std::uint64_t kCounterRange = 51ULL * 51 * 51 * 51 * 51 * 51;
 
 void append_number(std::string& out, std::uint64_t value, std::uint64_t base, std::size_t width) {
-  const std::size_t start = out.size();
+  char digits[16];  // 2^64 has 12
+  std::size_t first = std::size(digits);
   do {
-    out.insert(out.begin() + static_cast<std::ptrdiff_t>(start), kDigits[value % base]);
+    digits[--first] = kDigits[value % base];
     value /= base;
   } while (value != 0);
-  if (const std::size_t digits = out.size() - start; digits < width) out.insert(start, width - digits, '0');
+  while (std::size(digits) - first < width) digits[--first] = '0';
+  out.append(digits + first, std::size(digits) - first);
 }
 
 std::optional<std::int64_t> parse_number(std::string_view text) {

@@ -7,10 +7,13 @@ namespace {
 
 /// Appends text; control characters, and characters that would unbalance a comment, become '?'; UTF-8 passes.
 void append_safe(std::string& out, std::string_view text, bool comment) {
-  for (const char c : text) {
+  const std::size_t start = out.size();
+  out += text;
+  for (std::size_t i = start; i < out.size(); ++i) {
+    const char c = out[i];
     const bool bad =
         (static_cast<unsigned char>(c) < 32 || c == 127) || (comment && (c == '(' || c == ')' || c == '\\'));
-    out += bad ? '?' : c;
+    out[i] = bad ? '?' : c;
   }
 }
 

@@ -6,18 +6,20 @@
 
 namespace pen::mail {
 void Transcript::add(bool ours, std::string_view line) {
-  constexpr std::size_t kRoom = 10;  // for the mark in front, the dots of a line cut short, and the line feed
+  constexpr std::size_t kFewLines = 480;  // of one message with one recipient
+  constexpr std::size_t kRoom = 10;       // for the mark in front, the dots of a line cut short, and the line feed
   ++lines_;
   if (heard_) heard_(ours, line);
   const bool first = tail_.empty() && head_.size() + line.size() + kRoom <= kMost / 2;
   std::string own;
   std::string& text = first ? head_ : own;
+  if (first && head_.empty()) head_.reserve(kFewLines);
   text += ours ? "Out: " : "In:  ";
-  if (line.size() > kMaxLine) {
-    text += printable(line, kMaxLine);
-  } else {  // nearly all lines: without a copy
-    for (const char c : line) text += c >= 32 && c < 127 ? c : '?';
-  }
+  const std::size_t start = text.size();
+  text += line.substr(0, kMaxLine);
+  // Each byte is written, whatever it is: many at a time.
+  for (std::size_t i = start; i < text.size(); ++i) text[i] = text[i] >= 32 && text[i] < 127 ? text[i] : '?';
+  if (line.size() > kMaxLine) text += "...";
   text += '\n';
   if (first) return;
   tail_bytes_ += own.size();

@@ -80,10 +80,15 @@ void LiteralScan::connect() {
 void LiteralScan::find(std::string_view text, BitSet& found) const {
   found.clear(count_);
   if (empty()) return;
+  // Every byte that is checked comes by here: without the library's look at each index. connect() has made them all.
+  const State* const next = next_.data();
+  const auto* const ends = ends_.data();
+  const std::uint8_t* const kind = kind_.data();
+  const std::size_t kinds = kinds_;
   std::size_t state = 0;
   for (const char c : text) {
-    state = next_[state * kinds_ + kind_[static_cast<unsigned char>(c)]];
-    if (ends_[state] == 0) [[likely]]
+    state = next[state * kinds + kind[static_cast<unsigned char>(c)]];
+    if (ends[state] == 0) [[likely]]
       continue;
     for (std::size_t s = state; s != 0; s = shorter_[s]) found.set(ends_[s] - 1);
   }

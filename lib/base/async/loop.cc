@@ -16,6 +16,8 @@ constexpr unsigned kMaxRounds = 64;
 // The time that a turn spends on long steps before other work gets its turn. No peer across a network notices a delay
 // of this length, and the look at I/O after it costs little in comparison.
 constexpr milliseconds kLongSteps{1};
+// A burst of more gives its memory back.
+constexpr std::size_t kKeptPosts = 64;
 }  // namespace
 
 struct SignalHandle {
@@ -51,6 +53,7 @@ struct Loop::Impl {
   Link polls;
   std::size_t spawned_count = 0;
   std::vector<std::move_only_function<void()>> posts;
+  std::vector<std::move_only_function<void()>> spare_posts;  // the memory of those that have run
 
   std::mutex mutex;  // guards the members below
   std::vector<std::move_only_function<void()>> thread_posts;
@@ -74,8 +77,10 @@ struct Loop::Impl {
     if (std::exchange(thread_stop, false)) stopping = true;
   }
   void run_posts() {
-    auto batch = std::exchange(posts, {});
+    auto batch = std::exchange(posts, std::exchange(spare_posts, {}));
     for (auto& fn : batch) fn();
+    batch.clear();
+    if (batch.capacity() <= kKeptPosts) spare_posts = std::move(batch);
   }
   /// Does everything that needs no waiting, except I/O.
   void work() {

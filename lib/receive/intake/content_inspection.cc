@@ -80,9 +80,8 @@ void ContentBuilder::Inspection::checked() {
 }
 
 void ContentBuilder::Inspection::own_field(std::string_view field) {
-  std::string text, before;
-  for (const char c : field)
-    if (c != '\r') text += c;
+  std::string text(field), before;
+  std::erase(text, '\r');
   if (checks() != nullptr) {
     const bool keep = checks()->field(Header::message, text, before);
     checked();
@@ -90,11 +89,12 @@ void ContentBuilder::Inspection::own_field(std::string_view field) {
     if (!keep) return;
   }
   std::string folded;
-  for (const char c : text) {
-    if (c == '\n') folded += '\r';
-    folded += c;
+  std::string_view rest = text;
+  for (auto lf = rest.find('\n'); lf != std::string_view::npos; lf = rest.find('\n')) {
+    folded.append(rest.substr(0, lf)).append("\r\n");
+    rest.remove_prefix(lf + 1);
   }
-  to_.add_field(folded);
+  to_.add_field(folded.append(rest));
 }
 
 void ContentBuilder::Inspection::scan(std::string_view field) {

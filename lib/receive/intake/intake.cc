@@ -346,8 +346,9 @@ class Expansion {
     if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
     // The original of an earlier expansion (an alias, a forward file), else what the client said; a copy was asked for
     // by the administrator, who may leave out our domain.
-    const std::string complete = given.original.empty() ? first : resolve_.rewrite(given.original);
-    const std::string original = !given.original.empty() ? given.original : is_copy ? first : given.address;
+    const std::string rewritten = given.original.empty() ? std::string() : resolve_.rewrite(given.original);
+    const std::string& complete = given.original.empty() ? first : rewritten;
+    const std::string& original = !given.original.empty() ? given.original : is_copy ? first : given.address;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success for one of them is not success for the original (RFC 3461 section
@@ -372,7 +373,7 @@ class Expansion {
   /// "user": the mailbox would get the message twice.
   void add(mail::Recipient r, const std::string& complete) {
     const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
-    const std::string original = r.original.empty() || r.address == complete ? std::string() : complete;
+    const std::string_view original = r.original.empty() || r.address == complete ? std::string_view() : complete;
     if (may_repeat_ && !seen_.emplace(idn::fold(r.address), idn::fold(original), idn::fold(r.orcpt), notify).second)
       return;
     // What the next host hears of the original must be a whole address, though headers show what was given.

@@ -279,6 +279,11 @@ Result<std::string> map_canonical(const Options& options, const Tables& tables, 
 }
 
 Result<Expansion> map_virtual(const Options& options, const Tables& tables, std::string_view recipient) {
+  if (tables.virtual_alias.empty() && !tables.srs) {
+    Expansion alone;
+    alone.addresses.emplace_back(recipient);
+    return alone;
+  }
   return VirtualExpander(options, tables).run(recipient);
 }
 

@@ -20,8 +20,10 @@ std::string_view without_route(std::string_view address) {
 std::string rewrite_address(const Options& options, std::string_view address, std::optional<std::string_view> append) {
   address = without_route(address);
   if (address.empty()) return {};
+  const std::string_view given = mail::domain_part(address);
+  if (given.contains('.') && !given.ends_with('.')) return std::string(address);  // nothing is missing, as mostly
   std::string local(mail::local_part(address));
-  std::string domain(mail::domain_part(address));
+  std::string domain(given);
   while (domain.ends_with('.')) domain.pop_back();
   // "user@": this host's user, or an address that no mail can go to. No other domain must take its place.
   if (domain.empty() && mail::has_domain(address))
