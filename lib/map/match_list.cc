@@ -125,8 +125,9 @@ Result<bool> MatchList::Item::matches_address(const IpAddress& address, const st
 }
 
 Result<bool> MatchList::matches(std::string_view text) const {
-  if (items_.empty() || text.empty()) return false;
+  if (items_.empty()) return false;
   const Name name(text);
+  if (name.folded.empty()) return false;
   for (const auto& item : items_) {
     PEN_TRY_ASSIGN(const bool hit, item.matches_name(name, kind_, options_.parent_domains));
     if (hit) return !item.negated;
@@ -136,8 +137,8 @@ Result<bool> MatchList::matches(std::string_view text) const {
 Result<bool> MatchList::matches_address(std::string_view address) const { return matches_host("unknown", address); }
 Result<bool> MatchList::matches_host(std::string_view name_in, std::string_view address) const {
   if (items_.empty()) return false;
-  const bool use_name = kind_ == Kind::host && !name_in.empty() && !iequals(name_in, "unknown");
-  const Name name(use_name ? name_in : std::string_view());
+  const Name name(kind_ == Kind::host && !iequals(name_in, "unknown") ? name_in : std::string_view());
+  const bool use_name = !name.folded.empty();
   const auto ip = parse_ip(address);
   const std::string ip_text = ip ? ip->text() : std::string();
   for (const auto& item : items_) {
