@@ -278,7 +278,9 @@ Result<service::Hooks> start(service::Context& context) {
         [server](ipc::Opening o) { return remember_senders(server, MemoryChannel(std::move(o))); }},
        {ipc::suppression::kName,
         [server](ipc::Opening o) {
-          return anvil::answer_suppression(server->loop, list_of(server), anvil::SuppressionChannel(std::move(o)));
+          std::string program = o.program;
+          return anvil::answer_suppression(server->loop, list_of(server), anvil::SuppressionChannel(std::move(o)),
+                                           std::move(program));
         }},
        {ipc::suppression::kOrdersName, [server](ipc::Opening o) {
           return anvil::answer_orders(server->loop, list_of(server), anvil::SuppressionOrders(std::move(o)));

@@ -65,12 +65,21 @@ async::Task<void> in_hand(Suppression* list, Channel* channel, async::Semaphore*
   room->release();
 }
 
+bool may_tell(const ToAnvil& message, std::string_view program) {
+  const auto* failure = std::get_if<Failure>(&message);
+  return failure == nullptr || failure->reason != Reason::bounce || program.empty() || program == "qmgr";
+}
+bool may_tell(const OrderToAnvil&, std::string_view) { return true; }
+
 template <class Channel>
-async::Task<Result<void>> serve(async::Loop& loop, std::shared_ptr<Suppression> list, Channel channel) {
+async::Task<Result<void>> serve(async::Loop& loop, std::shared_ptr<Suppression> list, Channel channel,
+                                std::string program) {
   async::Semaphore room(loop, kMostInHand);
   async::Gate requests(loop);  // ends before the channel and the room
   for (;;) {
     PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive());
+    if (!may_tell(received.message, program))
+      co_return fail(ipc::IpcError::out_of_place, program + " tells of a bounce, which qmgr alone hears of");
     PEN_CO_TRY(co_await room.acquire());
     std::visit(
         [&](auto& m) {
@@ -85,13 +94,13 @@ async::Task<Result<void>> serve(async::Loop& loop, std::shared_ptr<Suppression> 
 }  // namespace
 
 async::Task<Result<void>> answer_suppression(async::Loop& loop, std::shared_ptr<Suppression> list,
-                                             SuppressionChannel channel) {
-  return serve(loop, std::move(list), std::move(channel));
+                                             SuppressionChannel channel, std::string program) {
+  return serve(loop, std::move(list), std::move(channel), std::move(program));
 }
 
 async::Task<Result<void>> answer_orders(async::Loop& loop, std::shared_ptr<Suppression> list,
                                         SuppressionOrders channel) {
-  return serve(loop, std::move(list), std::move(channel));
+  return serve(loop, std::move(list), std::move(channel), {});
 }
 
 }  // namespace pen::anvil

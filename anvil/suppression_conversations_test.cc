@@ -26,12 +26,13 @@ using ipc::suppression::ToAnvil;
 using Client = ipc::Channel<FromAnvil, ToAnvil>;
 
 struct Fixture {
-  Fixture() {
+  /// program: what the client's badge says.
+  explicit Fixture(std::string program = {}) {
     Suppression::Options options{.directory = scratch.file("suppressed"), .store = {}, .rules = {}, .exempt = {}};
     options.rules.bounce_time = seconds(1000);
     list = std::make_shared<Suppression>(loop, std::move(options), [](const std::string&) {});
     auto pair = async::testing::stream_pair(loop);
-    loop.spawn("anvil", serve(this, std::move(pair.a)));
+    loop.spawn("anvil", serve(this, std::move(pair.a), std::move(program)));
     loop.spawn("client", connect(this, std::move(pair.b)));
     until([this] { return client != nullptr; });
   }
@@ -40,9 +41,10 @@ struct Fixture {
     until([this] { return ended; });
     async::testing::run_in_time(loop, clock, list->finish());
   }
-  static async::Task<void> serve(Fixture* f, async::Stream stream) {
+  static async::Task<void> serve(Fixture* f, async::Stream stream, std::string program) {
     auto opening = co_await ipc::greet(std::move(stream), {.everyone = true});
-    if (opening) (void)co_await answer_suppression(f->loop, f->list, SuppressionChannel(*std::move(opening)));
+    if (opening)
+      (void)co_await answer_suppression(f->loop, f->list, SuppressionChannel(*std::move(opening)), std::move(program));
     f->ended = true;
   }
   static async::Task<void> connect(Fixture* f, async::Stream stream) {
@@ -102,6 +104,34 @@ BOOST_AUTO_TEST_CASE(a_failure_that_cannot_be_written_has_an_answer_too) {
   const auto recorded = std::get<Recorded>(answer(failure()));
   BOOST_TEST(recorded.request == 9u);
   BOOST_TEST(!recorded.done);
+}
+
+struct FromSmtpd : Fixture {
+  FromSmtpd() : Fixture("smtpd") {}
+};
+struct FromQmgr : Fixture {
+  FromQmgr() : Fixture("qmgr") {}
+};
+
+BOOST_FIXTURE_TEST_CASE(only_the_queue_manager_tells_what_hosts_have_said, FromSmtpd) {
+  BOOST_REQUIRE(client->send(failure()).has_value());
+  until([this] { return ended; });
+  const auto asked = std::make_shared<std::optional<Answer>>();
+  loop.spawn("asked", [](Suppression* all, std::shared_ptr<std::optional<Answer>> out) -> async::Task<void> {
+    *out = co_await all->ask({.request = 1, .tenant = {}, .sender = "a@b.example", .recipient = "jo@there.example"});
+  }(list.get(), asked));
+  until([&] { return asked->has_value(); });
+  BOOST_TEST(((*asked)->standing == Standing::free));
+}
+
+BOOST_FIXTURE_TEST_CASE(smtpd_tells_of_complaints, FromSmtpd) {
+  Failure complaint = failure();
+  complaint.reason = Reason::complaint;
+  BOOST_TEST(std::get<Recorded>(answer(complaint)).done);
+}
+
+BOOST_FIXTURE_TEST_CASE(the_queue_manager_tells_of_bounces, FromQmgr) {
+  BOOST_TEST(std::get<Recorded>(answer(failure())).done);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_client_sends_without_reading_is_bounded) {

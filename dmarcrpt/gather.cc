@@ -21,7 +21,24 @@ Facts cut(const Facts& facts) {
   return out;
 }
 
+/// About what a row of it takes.
+std::size_t size_of(const Facts& facts) {
+  std::size_t out = sizeof(Row);
+  for (const std::string* text :
+       {&facts.source_ip, &facts.disposition, &facts.override_type, &facts.override_comment, &facts.header_from,
+        &facts.envelope_from, &facts.spf_domain, &facts.spf_scope, &facts.spf_result})
+    out += text->size();
+  for (const Signature& s : facts.signatures) out += sizeof s + s.domain.size() + s.selector.size() + s.result.size();
+  return out;
+}
+
 }  // namespace
+
+std::size_t DomainDay::reckoned() const {
+  std::size_t out = 0;
+  for (const Row& row : rows) out += size_of(row.facts);
+  return out;
+}
 
 bool takes_mail(const DomainDay& day) {
   // Rows of a day that an older version gathered count as well.
@@ -39,7 +56,7 @@ bool add(daily_reports::Days<DomainDay>& days, const ipc::dmarc_report::Result& 
   if (same != day->rows.end()) {
     ++same->count;
     if (same != day->rows.begin() && same->count > std::prev(same)->count) std::iter_swap(same, std::prev(same));
-  } else if (day->rows.size() < kMaxRows) {
+  } else if (day->rows.size() < kMaxRows && days.grow(*day, size_of(facts))) {
     day->rows.push_back({std::move(facts), 1});
   } else {
     ++day->beyond;

@@ -2,8 +2,8 @@
 /// Counts what DMARC said of mail, by day and by the domain of the policy (lib/send/daily_reports/days.h).
 ///
 /// Use:     add(days, result, wall_now);
-/// Bounds:  kMaxRows kinds of messages of a domain's day; those beyond are counted as one number in the
-///          report. Texts are cut at kMaxText, signatures at kMaxSignatures.
+/// Bounds:  kMaxRows kinds of messages of a domain's day, and the bytes of Days; those beyond are counted as one number
+///          in the report. Texts are cut at kMaxText, signatures at kMaxSignatures.
 /// Thread:  one. No I/O.
 /// Source:  RFC 9990.
 #include <cstdint>
@@ -33,6 +33,8 @@ struct DomainDay {
   std::uint64_t beyond = 0;  // messages for which there was no row
   std::vector<std::string> reached;
   std::uint64_t taken = 0;  // of all, those that were not refused
+  std::size_t bytes = 0;    // for Days
+  std::size_t reckoned() const;
   PEN_FIELDS(day, domain, published, rows, beyond, reached, taken)
 };
 

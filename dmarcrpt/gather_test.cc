@@ -81,6 +81,39 @@ BOOST_AUTO_TEST_CASE(texts_and_signatures_are_bounded) {
   BOOST_TEST(!add(days, result("no domain"), at(5)));
 }
 
+BOOST_AUTO_TEST_CASE(what_strangers_write_takes_a_bounded_number_of_bytes) {
+  auto large = result("0.example");
+  large.facts.signatures.assign(kMaxSignatures, {std::string(kMaxText, 'd'), std::string(kMaxText, 's'), "fail"});
+  Gathered days(1);
+  for (std::size_t domain = 0; days.bytes() + Gathered::kMaxDayBytes <= Gathered::kMaxBytes; ++domain) {
+    large.published.domain = std::to_string(domain) + ".example";
+    const std::size_t before = days.bytes();
+    for (std::size_t i = 0; i < kMaxRows; ++i) {
+      large.facts.source_ip = std::to_string(i);
+      BOOST_REQUIRE(add(days, large, at(5)));
+    }
+    const DomainDay* day = days.find(5, large.published.domain);
+    BOOST_REQUIRE(day->bytes <= Gathered::kMaxDayBytes);
+    BOOST_REQUIRE(day->bytes == day->reckoned());
+    BOOST_REQUIRE(day->rows.size() + day->beyond == kMaxRows);
+    BOOST_REQUIRE(days.bytes() > before);
+  }
+  for (std::size_t domain = 0; domain < 200; ++domain) {
+    large.published.domain = "more" + std::to_string(domain) + ".example";
+    for (std::size_t i = 0; i < 300; ++i) {
+      large.facts.source_ip = std::to_string(i);
+      (void)add(days, large, at(5));
+    }
+  }
+  BOOST_TEST(days.bytes() <= Gathered::kMaxBytes);
+  const std::size_t all = days.bytes();
+  const std::size_t first = days.find(5, "0.example")->bytes;
+  days.remove(5, "0.example");
+  BOOST_TEST(days.bytes() == all - first);
+  (void)days.drop_old(at(20));
+  BOOST_TEST(days.bytes() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_stored_reads_back) {
   Gathered days(1);
   add(days, result("a.example"), at(5));

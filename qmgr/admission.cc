@@ -140,6 +140,12 @@ bool Admission::passed_on(const Active& m) {
   }
 }
 
+bool Admission::wait_for_commit(TenantShares& shares, TenantShares::Waiting next) {
+  shares.put_back(std::move(next));
+  waiting_until_ = around_.clock.now() + seconds(1);
+  return false;
+}
+
 bool Admission::admit_waiting() {
   if (!any_waiting()) return false;
   // By class first: a tenant's own mail that is urgent waits behind nothing.
@@ -149,16 +155,14 @@ bool Admission::admit_waiting() {
   auto stored = around_.log.runners().read(next->place);
   if (!stored) {
     if (stored.error().is(QueueLogError::io_error)) around_.ports.fatal(stored.error());
+    if (stored.error().is(QueueLogError::not_found) && !around_.log.runners().durable(next->place))
+      return wait_for_commit(shares, *std::move(next));  // not written yet
     return true;  // it came by its log's time, or was removed, or is damaged, as its runner will find
   }
   auto m = from_log(queue_log::Stored(*stored));  // a copy: the log needs the version whole
   if (m && passed_on(*m)) return true;
   const auto begins = begun(stored->envelope.queue_id, around_.log.work().start(*stored));
-  if (begins == Begun::moving || begins == Begun::no_space) {
-    shares.put_back(*std::move(next));
-    waiting_until_ = around_.clock.now() + seconds(1);
-    return false;
-  }
+  if (begins == Begun::moving || begins == Begun::no_space) return wait_for_commit(shares, *std::move(next));
   if (begins == Begun::superseded) return true;
   m = readable(std::move(m), stored->envelope);
   if (m) admit(std::move(m));

@@ -56,6 +56,8 @@ class Admission {
  private:
   bool any_ready() const { return active_.urgencies().any_ready() || active_.tenants().any_ready(); }
   bool passed_on(const Active& m);
+  /// It cannot be begun before the next commit, or before a second has passed. Returns false.
+  bool wait_for_commit(TenantShares& shares, TenantShares::Waiting next);
   /// The message that was read of a stored version. nullptr: none was, and the version is on hold now.
   std::unique_ptr<Active> readable(std::unique_ptr<Active> m, const queue_log::Envelope& as_it_is) const;
   /// What keeps a message out of the active set for now.

@@ -10,6 +10,7 @@
 #include "lib/queue/spool/spool.h"
 #include "lib/suite/ipc/channel.h"
 #include "lib/suite/ipc/enqueue.h"
+#include "qmgr/earlier_mail.h"
 #include "qmgr/manager.h"
 
 namespace pen::qmgr {
@@ -52,11 +53,18 @@ class EnqueueServer {
   // some hundred messages: a commit's worth
   static constexpr std::size_t kMaxUnanswered = 4U << 20;
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m);
+  /// The queue is searched first for a message of that id.
+  void take_later(const std::shared_ptr<Session>& s, const ipc::enqueue::Enqueue& m);
+  /// The lease that it names is the session's no longer.
+  void take_in(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m, EarlierMail::Found earlier);
+  void refuse(const std::shared_ptr<Session>& s, const ipc::enqueue::Enqueue& m, ipc::enqueue::Outcome outcome,
+              const std::string& why);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m);
   void take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m);
 
   async::Loop& loop_;
   Manager& manager_;
+  EarlierMail earlier_;
   spool::Spool* spool_;  // nullptr: large bodies are refused for want of space
   std::size_t inline_limit_;
   std::set<std::shared_ptr<Session>> sessions_;

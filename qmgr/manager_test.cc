@@ -468,6 +468,20 @@ BOOST_AUTO_TEST_CASE(mail_that_waits_for_two_shares_is_not_written_anew_for_each
   BOOST_TEST(outside.delivered["X ok@b.example"] == 1);
 }
 
+BOOST_AUTO_TEST_CASE(mail_that_waits_for_a_share_is_remembered_while_its_place_is_not_written) {
+  ManagerOptions options;
+  options.tenant_messages = 1;
+  start(options);
+  qmgr->tenant = "a";
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  qmgr->send("A2", "s@x.example", {"ok@a.example"});
+  qmgr->run();  // nobody waits for the retry log that A2 was put into: it is not written
+  BOOST_TEST(qmgr->manager_->figures().parked_by_share == 1U);
+  qmgr->advance(seconds(1));
+  qmgr->advance(seconds(1));
+  BOOST_TEST(outside.delivered["A2 ok@a.example"] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;

@@ -150,6 +150,16 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
   appended(*done, std::move(fresh), std::move(discharges), std::move(answer));
 }
 
+void NewMail::take_again(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+                         std::uint64_t spool_file, const Answer& answer, const Origin& origin) {
+  std::string why = refusal(envelope, permit, inline_body, spool_file, origin.carrier);
+  // The first one's body stands.
+  if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
+  if (!why.empty()) return answer(Outcome::refused, std::move(why));
+  for (const auto& d : envelope.discharges) reports_.discharge(d);
+  answer(Outcome::ok, {});
+}
+
 void NewMail::appended(queue_log::QueueLog::Appended appended, std::unique_ptr<Active> fresh,
                        std::vector<mail::Discharge> discharges, Answer answer) {
   acknowledgements_.when_durable(

@@ -44,6 +44,9 @@ class NewMail {
   /// needs the permit that bounce got with the request for just them (docs/ipc.md, "Who may say what").
   void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body, std::uint64_t spool_file,
                std::uint64_t spool_offset, Answer answer, const Origin& origin);
+  /// The same of a message that the queue has already, on the disk: its receiver has had no answer.
+  void take_again(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+                  std::uint64_t spool_file, const Answer& answer, const Origin& origin);
   /// Takes what is durable into the active set: no answer waits for that work.
   void admit();
   bool any_to_admit() const { return !durable_.empty(); }

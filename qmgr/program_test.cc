@@ -12,8 +12,10 @@
 
 #include "lib/base/async/testing/run.h"
 #include "lib/base/log.h"
+#include "lib/mail/queue_id.h"
 #include "lib/queue/queue_log/posix_storage.h"
 #include "lib/queue/queue_log/scan.h"
+#include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
 #include "qmgr/router_feed.h"
@@ -394,6 +396,39 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_says_what_it_may_not_is_refused_and_harms_n
   until([this] { return delivered.size() == 1 && active() == 0; });
   BOOST_TEST(spool->figures().used == 0U);
   BOOST_TEST(spool->figures().leased == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(mail_under_the_id_of_a_message_that_waits_is_refused_and_that_message_stays) {
+  using ipc::enqueue::Outcome;
+  const std::string path = scratch.file("public/qmgr");
+  const auto made = [&](std::int64_t ago) {
+    testing::ManualClock then;
+    then.step_wall(loop.clock().wall_now() - seconds(ago) - then.wall_now());
+    return mail::QueueIdGenerator(then, Random(3)).next();
+  };
+  for (const std::string& id : {made(3600), made(-3600), std::string("4A1B2C3D")}) {
+    auto waits = envelope(id, 6);
+    waits.hold = true;
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, waits, 0, "mine\r\n")) == Outcome::ok));
+    until([this] { return active() == 0; });
+    auto other = envelope(id, 8);
+    other.sender = "other@x.example";
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, other, 0, "theirs\r\n")) == Outcome::refused));
+    other.body.size = 50000;
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, other, 0, {})) == Outcome::refused));
+    // Its receiver had no answer, and asks again.
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, waits, 0, "mine\r\n")) == Outcome::ok));
+    const auto scan = log->find({id}, queue_log::InTransit::shown);
+    std::vector<queue_log::Listed> listed;
+    while (!scan->done())
+      for (auto& one : *scan->step(100)) listed.push_back(std::move(one));
+    BOOST_TEST_REQUIRE(listed.size() == 1U);
+    BOOST_TEST(listed[0].sender == "s@x.example");
+  }
+  BOOST_TEST(program->manager().figures().accepted == 3U);
+  BOOST_TEST(spool->figures().used == 0U);
+  BOOST_TEST(spool->figures().leased == 0U);
+  BOOST_TEST(delivered.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_that_the_receiver_does_not_hold_is_refused) {

@@ -15,7 +15,27 @@ std::vector<std::string> cut(const std::vector<std::string>& texts) {
   return out;
 }
 
+std::size_t size_of(const std::vector<std::string>& texts) {
+  std::size_t out = 0;
+  for (const std::string& text : texts) out += sizeof text + text.size();
+  return out;
+}
+/// About what it takes, without its failures.
+std::size_t size_of(const PolicyResult& p) { return sizeof p + size_of(p.strings) + size_of(p.mx_patterns); }
+std::size_t size_of(const Failure& f) {
+  return sizeof f + f.sending_ip.size() + f.mx_host.size() + f.receiving_ip.size() + f.reason.size();
+}
+
 }  // namespace
+
+std::size_t DomainDay::reckoned() const {
+  std::size_t out = 0;
+  for (const PolicyResult& p : policies) {
+    out += size_of(p);
+    for (const Failure& f : p.details) out += size_of(f);
+  }
+  return out;
+}
 
 bool add(daily_reports::Days<DomainDay>& days, const Attempt& attempt, WallTime now) {
   DomainDay* day = days.today(attempt.domain, now);
@@ -32,8 +52,9 @@ bool add(daily_reports::Days<DomainDay>& days, const Attempt& attempt, WallTime 
       fresh.type = attempt.policy;
       fresh.strings = strings;
       fresh.mx_patterns = patterns;
-      policies.push_back(std::move(fresh));
+      if (days.grow(*day, size_of(fresh))) policies.push_back(std::move(fresh));
     }
+    if (policies.empty()) return false;
     p = policies.end() - 1;  // too many policies: count under the last one
   }
   if (attempt.result == ResultType::success) {
@@ -49,7 +70,7 @@ bool add(daily_reports::Days<DomainDay>& days, const Attempt& attempt, WallTime 
   });
   if (same != p->details.end())
     ++same->count;
-  else if (p->details.size() < kMaxDetails)
+  else if (p->details.size() < kMaxDetails && days.grow(*day, size_of(f)))
     p->details.push_back(std::move(f));
   return true;
 }

@@ -2,8 +2,8 @@
 /// Counts the results of TLS with each policy domain, by day (lib/send/daily_reports/days.h).
 ///
 /// Use:     add(days, attempt, wall_now);
-/// Bounds:  kMaxPolicies policies of a domain's day, each with kMaxDetails kinds of failures. Beyond them failures are
-///          still counted.
+/// Bounds:  kMaxPolicies policies of a domain's day, each with kMaxDetails kinds of failures, and the bytes of Days.
+///          Beyond them failures are still counted.
 /// Thread:  one. No I/O.
 /// Source:  RFC 8460 section 4.
 #include <cstdint>
@@ -39,6 +39,8 @@ struct DomainDay {
   std::string domain;    // lower case
   std::vector<PolicyResult> policies;
   std::vector<std::string> reached;  // targets that got the report while others did not
+  std::size_t bytes = 0;             // for Days
+  std::size_t reckoned() const;
   PEN_FIELDS(day, domain, policies, reached)
 };
 

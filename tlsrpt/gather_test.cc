@@ -64,6 +64,34 @@ BOOST_AUTO_TEST_CASE(policies_beyond_the_bound_are_counted_with_the_last) {
   BOOST_TEST(policies.back().successes == 20 - Gathering::kMaxPolicies + 1);
 }
 
+BOOST_AUTO_TEST_CASE(what_strangers_write_takes_a_bounded_number_of_bytes) {
+  Gathering g(1);
+  const std::string text(Gathering::kMaxText, 't');
+  for (std::size_t domain = 0; domain < 400; ++domain) {
+    const std::string name = std::to_string(domain) + ".example";
+    for (std::size_t policy = 0; policy < Gathering::kMaxPolicies; ++policy) {
+      auto a = attempt(name);
+      a.policy_strings.assign(Gathering::kMaxStrings, text);
+      a.policy_strings.front() = std::to_string(policy);
+      a.mx_patterns.assign(Gathering::kMaxStrings, text);
+      (void)add(g, a, at(5));
+      a.result = ResultType::validation_failure;
+      a.mx_host = a.reason = text;
+      for (int i = 0; i < 30; ++i) {
+        a.receiving_ip = std::to_string(i);
+        (void)add(g, a, at(5));
+      }
+    }
+    const DomainDay* day = g.find(5, name);
+    BOOST_REQUIRE(day->bytes <= Gathering::kMaxDayBytes);
+    BOOST_REQUIRE(day->bytes == day->reckoned());
+  }
+  BOOST_TEST(g.bytes() <= Gathering::kMaxBytes);
+  BOOST_TEST(g.find(5, "0.example")->policies.front().failures == 30u);
+  (void)g.drop_old(at(20));
+  BOOST_TEST(g.bytes() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_domain_is_not_taken) {
   Gathering g(1);
   for (const char* bad : {"", ".a", "a b", "a\r\nX: y", "a!b", "\xc3\xa4.example"})

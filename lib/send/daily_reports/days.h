@@ -6,10 +6,13 @@
 ///          store.write(days.take_changes());
 ///          for (auto& [day, domain] : days.due(wall_now)) … send its report …, days.remove(day, domain);
 /// Day:     a struct with `std::int64_t day` (since 1970-01-01), `std::string domain` (lower case),
-///          `std::vector<std::string> reached` (targets that got the report while others did not) and PEN_FIELDS.
+///          `std::vector<std::string> reached` (targets that got the report while others did not) and PEN_FIELDS;
+///          and besides `std::size_t bytes`, about what grows of it with what is counted, and
+///          `std::size_t reckoned() const`, the same of one that was stored.
 /// Time:    a parameter. A day's report is due after the end of the day and a delay of up to kSpread, which differs
 ///          by domain and by host, so that not all hosts report at midnight (RFC 8460 section 4.1).
-/// Bounds:  kMaxDomains domain days. Days older than kOldest are dropped: their report would help nobody.
+/// Bounds:  kMaxDomains domain days, kMaxDayBytes of one, kMaxBytes of all: strangers choose texts and domains. Days
+///          older than kOldest are dropped: their report would help nobody.
 /// Thread:  one. No I/O.
 #include <cstdint>
 #include <map>
@@ -47,11 +50,16 @@ class Days {
  public:
   static constexpr std::size_t kMaxDomains = 100'000;
   static constexpr std::int64_t kOldest = 3;  // days
+  // Thousands of usual rows; a day is written anew as a whole.
+  static constexpr std::size_t kMaxDayBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;  // the file has room for it several times
 
   explicit Days(std::uint64_t seed) : seed_(seed) {}
 
   /// The day of now, to count in. nullptr: there is no room for another domain, or the name is invalid.
   Day* today(std::string_view domain, WallTime now);
+  /// The day is to have so many bytes more. False: there is no room for them.
+  bool grow(Day& day, std::size_t more);
   void restore(Day stored);
   /// The past days whose time has come, oldest first; all: every day, also the current one.
   std::vector<std::pair<std::int64_t, std::string>> due(WallTime now, bool all = false) const;
@@ -64,6 +72,7 @@ class Days {
   /// The changes since the last call.
   std::vector<Change<Day>> take_changes();
   std::size_t size() const { return days_.size(); }
+  std::size_t bytes() const { return bytes_; }
   WallTime send_time(std::int64_t day, std::string_view domain) const {
     return daily_reports::send_time(seed_, day, domain);
   }
@@ -73,6 +82,7 @@ class Days {
   std::uint64_t seed_;
   std::map<Key, Day> days_;
   std::set<Key> changed_;
+  std::size_t bytes_ = 0;  // of all
 };
 
 std::string lower_name(std::string_view domain);
@@ -94,9 +104,20 @@ Day* Days<Day>::today(std::string_view domain, WallTime now) {
 }
 
 template <class Day>
+bool Days<Day>::grow(Day& day, std::size_t more) {
+  if (day.bytes + more > kMaxDayBytes || bytes_ + more > kMaxBytes) return false;
+  day.bytes += more;
+  bytes_ += more;
+  return true;
+}
+
+template <class Day>
 void Days<Day>::restore(Day stored) {
-  if (days_.size() >= kMaxDomains || stored.domain.empty()) return;
+  stored.bytes = stored.reckoned();
+  if (days_.size() >= kMaxDomains || bytes_ + stored.bytes > kMaxBytes || stored.domain.empty()) return;
   Key key{stored.day, stored.domain};
+  if (const auto at = days_.find(key); at != days_.end()) bytes_ -= at->second.bytes;
+  bytes_ += stored.bytes;
   days_.insert_or_assign(std::move(key), std::move(stored));
 }
 
@@ -126,13 +147,18 @@ void Days<Day>::note_reached(std::int64_t day, const std::string& domain, const 
 
 template <class Day>
 void Days<Day>::remove(std::int64_t day, const std::string& domain) {
-  if (days_.erase({day, domain}) > 0) changed_.insert({day, domain});
+  const auto at = days_.find({day, domain});
+  if (at == days_.end()) return;
+  bytes_ -= at->second.bytes;
+  changed_.insert(at->first);
+  days_.erase(at);
 }
 
 template <class Day>
 std::size_t Days<Day>::drop_old(WallTime now) {
   std::size_t n = 0;
   while (!days_.empty() && days_.begin()->first.first < day_of(now) - kOldest) {
+    bytes_ -= days_.begin()->second.bytes;
     changed_.insert(days_.begin()->first);
     days_.erase(days_.begin());
     ++n;

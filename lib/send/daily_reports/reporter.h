@@ -5,8 +5,8 @@
 ///          reporter->start();                        // from then on: what is due goes, changes are written
 ///          co_await reporter->send_due(true);        // all that there is, the current day too
 ///          co_await reporter->write_changes();       // at the end
-/// Time:    changes are written every kWriteEach; a report that could not be handed over is tried again every
-///          kRetryEach, for a day.
+/// Time:    changes are written every kWriteEach, and no faster than kWriteRate; a report that could not be handed over
+///          is tried again every kRetryEach, for a day.
 /// Bounds:  kAtOnce reports are looked up, queued and posted at a time.
 /// Thread:  the loop's. What `tools` refers to outlives the reporter, and the reporter its tasks.
 #include <algorithm>
@@ -68,7 +68,8 @@ class Reporter {
 
   /// Sends what is due; all: everything that has gathered. Returns how many targets took a report.
   async::Task<std::uint64_t> send_due(bool all);
-  async::Task<void> write_changes();
+  /// Returns about how many bytes were written.
+  async::Task<std::size_t> write_changes();
   std::string counts() const;
 
  protected:
@@ -81,9 +82,11 @@ class Reporter {
   virtual Result<void> post(const Day& day, const std::string& url) = 0;
 
  private:
-  static constexpr seconds kWriteEach{5};    // what a kill may cost
-  static constexpr seconds kLookEach{60};    // for reports whose time has come
-  static constexpr seconds kRetryEach{900};  // RFC 8460 section 5.5
+  static constexpr seconds kWriteEach{5};  // what a kill may cost
+  // A day is written as a whole: one more message for each of many large ones must not keep the disk busy.
+  static constexpr std::size_t kWriteRate = std::size_t{1} << 20;  // bytes in a second
+  static constexpr seconds kLookEach{60};                          // for reports whose time has come
+  static constexpr seconds kRetryEach{900};                        // RFC 8460 section 5.5
   static constexpr std::size_t kAtOnce = 8;
   struct Round {
     explicit Round(async::Loop& loop) : gate(loop) {}
@@ -111,18 +114,22 @@ class Reporter {
 
 /// Errors are logged: what has gathered is still in memory, and changes again soon.
 template <class Day>
-async::Task<void> Reporter<Day>::write_changes() {
+async::Task<std::size_t> Reporter<Day>::write_changes() {
   auto changes = days_.take_changes();
-  if (changes.empty()) co_return;
+  if (changes.empty()) co_return 0;
+  std::size_t bytes = 0;
+  for (const auto& change : changes) bytes += change.value ? change.value->bytes : 0;
   auto work = [store = store_, changes = std::move(changes)] { return store->write(changes); };
   const auto written = co_await tools_.pool.run(std::move(work));
   if (!written) log::warning("what has gathered is not on disk: {}", written.error().message());
+  co_return bytes;
 }
 
 template <class Day>
 async::Task<void> Reporter<Day>::keep_written(Reporter* self) {
-  while (co_await self->tools_.loop.sleep(kWriteEach, {.deadline = kNever, .cancel = &self->tools_.draining}))
-    co_await self->write_changes();
+  seconds pause = kWriteEach;
+  while (co_await self->tools_.loop.sleep(pause, {.deadline = kNever, .cancel = &self->tools_.draining}))
+    pause = kWriteEach + seconds(co_await self->write_changes() / kWriteRate);
 }
 
 template <class Day>
@@ -235,7 +242,7 @@ async::Task<std::uint64_t> Reporter<Day>::send_due(bool all) {
     round.gate.spawn("report " + domain, one_of(this, &round, day, domain, all));
   }
   (void)co_await round.gate.drained({});
-  co_await write_changes();
+  (void)co_await write_changes();
   co_return round.sent;
 }
 

@@ -5,11 +5,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "lib/base/random.h"
 
 namespace pen::service {
 namespace {
@@ -24,20 +32,62 @@ std::uint64_t number_of(const std::string& text) {
   return h;
 }
 
-socklen_t address_of(const std::string& config_directory, sockaddr_un& address) {
+/// What the names of an instance's doors begin with.
+std::string prefix_of(const std::string& config_directory) {
   std::error_code error;
   const std::string real = std::filesystem::canonical(config_directory, error).string();
-  const std::string name = "penstock-lease-" + std::to_string(number_of(real));
+  return "penstock-lease-" + std::to_string(number_of(real));
+}
+
+socklen_t address_of(const std::string& name, sockaddr_un& address) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+/// All doors that may be the instance's, as the kernel lists them. Older versions use the bare prefix.
+std::set<std::string> doors_of(const std::string& prefix) {
+  std::set<std::string> names;
+  std::ifstream list("/proc/net/unix");
+  for (std::string line; std::getline(list, line);) {
+    const auto at = line.find(" @" + prefix);
+    if (at == std::string::npos) continue;
+    const std::string name = line.substr(at + 2);
+    const bool longer = name.size() > prefix.size() && name[prefix.size()] == '-';
+    if (name.size() < sizeof(sockaddr_un::sun_path) && (longer || name == prefix)) names.insert(name);
+  }
+  return names;
+}
+
+/// The master behind a door. EAGAIN: too many others are at the door, for now; other errors: it is nobody that counts.
+Result<Standby> knock(const std::string& name) {
+  sockaddr_un address{};
+  const socklen_t size = address_of(name, address);
+  // A stranger who takes no connection must not hold up a tool.
+  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return fail_errno(name);
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return fail_errno(name);
+  if (who.uid != 0 && who.uid != ::geteuid()) return fail_errno(name, EPERM);
+  auto process = Process::open(who.pid);
+  if (!process) return fail_errno(name, ESRCH);
+  Standby found{*std::move(process), {}};
+  pollfd look{fd.get(), POLLIN, 0};
+  if (::poll(&look, 1, kPatience) == 1) {
+    found.text.resize(kMost);
+    const ssize_t n = ::recv(fd.get(), found.text.data(), found.text.size(), 0);
+    found.text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  }
+  return found;
 }
 
 }  // namespace
 
 Result<Fd> open_standby_door(const std::string& config_directory) {
   sockaddr_un address{};
-  const socklen_t size = address_of(config_directory, address);
+  const socklen_t size =
+      address_of(fmt::format("{}-{:016x}", prefix_of(config_directory), secure_random_u64()), address);
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("socket");
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(fd.get(), 16) != 0)
@@ -54,24 +104,18 @@ void answer_at_door(int door, const std::string& text) {
 }
 
 std::optional<Standby> running_standby(const std::string& config_directory) {
-  sockaddr_un address{};
-  const socklen_t size = address_of(config_directory, address);
-  const Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return std::nullopt;
-  ucred who{};
-  socklen_t length = sizeof who;
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return std::nullopt;
-  if (who.uid != 0 && who.uid != ::geteuid()) return std::nullopt;
-  auto process = Process::open(who.pid);
-  if (!process) return std::nullopt;
-  Standby found{*std::move(process), {}};
-  pollfd look{fd.get(), POLLIN, 0};
-  if (::poll(&look, 1, kPatience) == 1) {
-    found.text.resize(kMost);
-    const ssize_t n = ::recv(fd.get(), found.text.data(), found.text.size(), 0);
-    found.text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  const std::string prefix = prefix_of(config_directory);
+  const auto end = std::chrono::steady_clock::now() + milliseconds(kPatience);
+  for (;;) {
+    bool crowded = false;
+    for (const std::string& name : doors_of(prefix)) {
+      auto found = knock(name);
+      if (found) return *std::move(found);
+      crowded = crowded || found.error().is_errno(EAGAIN);
+    }
+    if (!crowded || std::chrono::steady_clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(milliseconds(20));  // nothing tells when there is room
   }
-  return found;
 }
 
 }  // namespace pen::service

@@ -4,7 +4,8 @@
 ///
 /// Use:     master:  PEN_TRY_ASSIGN(Fd door, open_standby_door(config.directory()));  answer_at_door(door, text);
 ///          tools:   if (auto standby = running_standby(config.directory())) … standby->process, standby->text
-/// Trust:   an abstract socket may be anybody's: what root or this user listens at counts.
+/// Trust:   an abstract socket may be anybody's: what root or this user listens at counts. Its name ends at random and
+///          is looked up in the kernel's list, so that nobody can take it first, and hide the master from its tools.
 /// Thread:  any.
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@
 
 namespace pen::service {
 
-/// Non-blocking. Errors: EADDRINUSE, somebody has it.
+/// Non-blocking. Errors: errno.
 Result<Fd> open_standby_door(const std::string& config_directory);
 /// Sends the text to every client that waits there.
 void answer_at_door(int door, const std::string& text);
@@ -24,6 +25,7 @@ struct Standby {
   Process process;
   std::string text;  // JSON: {"state": "standby" or "active", "why": …}; empty: it does not answer
 };
+/// It may wait for a few seconds where the doors are crowded or the master is busy.
 std::optional<Standby> running_standby(const std::string& config_directory);
 
 }  // namespace pen::service
