@@ -67,11 +67,8 @@ Listing::Class class_of(const config::Config& config, const std::string& name) {
 std::optional<std::string> value_of(const config::Config& config, const Listing& o, const std::string& name,
                                     int& status) {
   std::optional<std::string> value;
-  if (o.defaults) {
-    if (const config::Row* row = config::find_row(name)) value = std::string(row->default_text);
-  } else {
-    value = config.written(name);
-  }
+  // With -d main.cf is empty: what is left are defaults, those made from this machine among them.
+  if (!o.defaults || config::find_row(name)) value = config.written(name);
   for (const auto& [own, usual] : kOfTransports)
     if (!value && name == own) value = usual;
   if (!value) value = transport_default(config, name);

@@ -1,12 +1,14 @@
 """penconf in the hands of an administrator and a configuration manager."""
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
 
 import peers
-from instance import BIN
+from instance import BIN, TOP
+from test_readers import rows
 
 PENCONF = os.path.join(BIN, "penconf")
 MAIN = """# the head
@@ -124,6 +126,19 @@ class Penconf(unittest.TestCase):
         self.assertGreater(len(of_transports), 30)
         for name in of_transports:
             self.assertEqual((name, ours[name]), (name, theirs[name]))
+        with self.subTest("what is made from the machine"):
+            for name in ("myhostname", "mydomain"):
+                self.assertEqual((name, ours[name]), (name, theirs[name]))
+            self.assertIn("127.0.0.", ours["mynetworks"])
+        with self.subTest("a default that differs has its reason in docs/from-postfix.md"):
+            words = {name: (ours[name].replace(",", " ").split(), theirs[name].replace(",", " ").split())
+                     for name, *_ in rows() if name in theirs}
+            self.assertGreater(len(words), 600)
+            with open(os.path.join(TOP, "docs/from-postfix.md")) as page:
+                table = page.read().partition("## Defaults that differ\n")[2].partition("\n## ")[0]
+            named = [name for line in table.splitlines() if line.startswith("| `")
+                     for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+            self.assertEqual(sorted(named), sorted(name for name, (own, other) in words.items() if own != other))
 
     def test_defaults_of_transports_are_those_of_master_cf(self):
         self.assertEqual(self.run_penconf("-dh", "relay_destination_recipient_limit"),
