@@ -83,7 +83,7 @@ void Active::pack() {
     packed_.clear();
     Encoder encoder(packed_);
     const mail::Envelope& e = *envelope_;
-    encoder(e, e.tenant, e.priority, e.release, e.release_request);
+    encoder(e, e.tenant, e.priority, e.release, e.release_request, e.signer);
     packed_.shrink_to_fit();
   }
   envelope_.reset();

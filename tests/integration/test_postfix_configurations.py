@@ -289,7 +289,6 @@ class Programs(Configured):
             self.assertRegex(mx.log(), "holds no program of Penstock")
             self.relays(mx, peer)
             self.assertFalse(os.path.exists(mx.dir + "/ran"))
-            self.assertEqual(mx.tool("penconf", "-h", "daemon_directory").stdout, LIBEXEC + "\n")
 
     def test_the_shipped_rules_are_those_beside_the_programs(self):
         for main in "", "daemon_directory = /usr/lib/postfix/sbin\n":
@@ -299,7 +298,8 @@ class Programs(Configured):
                 mx.start()
                 self.relays(mx, peer)
                 self.assertNotIn("shaping_rules_files", mx.log())
-                self.assertEqual(mx.tool("penconf", "-h", "shaping_rules_files").stdout, f"{LIBEXEC}/shaping.rules\n")
+                read = mx.tool("penconf", "-x", "-h", "shaping_rules_files").stdout
+                self.assertEqual(read, f"{LIBEXEC}/shaping.rules\n")
 
     def test_pipe_with_a_flag_for_one_recipient_runs_the_command_for_each(self):
         if os.geteuid() != 0:
