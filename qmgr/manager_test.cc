@@ -482,6 +482,21 @@ BOOST_AUTO_TEST_CASE(mail_that_waits_for_a_share_is_remembered_while_its_place_i
   BOOST_TEST(outside.delivered["A2 ok@a.example"] == 1);
 }
 
+BOOST_AUTO_TEST_CASE(another_message_of_an_id_that_was_taken_is_refused_and_not_taken_for_the_first) {
+  qmgr->send("A1", "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  const auto outcome_now = [&] {
+    qmgr->send("A1", "s@x.example", {"ok@b.example"});
+    qmgr->run();
+    return qmgr->last_;
+  };
+  BOOST_TEST((outcome_now() == ipc::enqueue::Outcome::ok));  // of the same arrival: the message itself
+  outside.clock.advance(seconds(1));
+  BOOST_TEST((outcome_now() == ipc::enqueue::Outcome::refused));
+  BOOST_TEST(outside.delivered["A1 ok@a.example"] == 1);
+  BOOST_TEST(outside.delivered["A1 ok@b.example"] == 0);
+}
+
 BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
   using ipc::queue::Outcome;
   using ipc::queue::Verb;

@@ -122,6 +122,7 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     if (e.is(QueueLogError::too_large)) return refuse(Outcome::refused, e.message());
     around_.ports.fatal(e);
   }
+  if (done->another) return refuse(Outcome::refused, "another message has had this id");
   std::unique_ptr<Active> fresh;
   std::vector<mail::Discharge> discharges = envelope.discharges;
   if (done->duplicate) {

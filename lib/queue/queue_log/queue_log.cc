@@ -76,17 +76,21 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   Log& journal = s.logs.journal();
   const auto body = make_body(envelope, 0, s.around.clock.wall_now(), {});
   const std::uint64_t gathered = journal.gathered();
-  if (const auto* known = accepted.find(id)) return Appended{known->ticket, {kJournal, known->position}, 0, true};
+  const auto other = [&](const RecentIds::Accepted& known) {
+    return known.arrived != WallTime::min() && known.arrived != envelope.arrived;
+  };
+  if (const auto* known = accepted.find(id))
+    return Appended{known->ticket, {kJournal, known->position}, 0, true, other(*known)};
   // A receiver may ask after more than one death, and a drop file come back: what is being worked on is on the disk.
   if (const Working* work = s.work.find(envelope.queue_id)) return Appended{0, work->envelope, 0, true};
-  if (const auto* known = s.ids.begun.find(id)) return Appended{0, {kJournal, known->position}, 0, true};
+  if (const auto* known = s.ids.begun.find(id)) return Appended{0, {kJournal, known->position}, 0, true, other(*known)};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   if (!s.pool.has_space()) return fail(QueueLogError::no_space);
   if (gathered > s.around.options.max_batch) return fail(QueueLogError::no_space);
   PEN_TRY_ASSIGN(const Position at, journal.put_envelope(body));
   s.fresh.add(at);
   const Ticket ticket = s.lanes.next_ticket();
-  accepted.add_new(id, {ticket, at});
+  accepted.add_new(id, {ticket, at, envelope.arrived});
   return Appended{ticket, {kJournal, at}, replacement_size(body), false};
 }
 

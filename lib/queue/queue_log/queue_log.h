@@ -85,6 +85,7 @@ class QueueLog {
     std::uint64_t bytes = 0;  // that its replacement may take; 0 for a duplicate
     // this id was accepted before: nothing was written, the ticket is the first one's
     bool duplicate = false;
+    bool another = false;  // a duplicate of another arrival: another message, whose id a receiver made up
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
   /// half of `remembered_ids` accepted in this process and those recovery read, as many of those with work begun in it,

@@ -83,6 +83,26 @@ BOOST_FIXTURE_TEST_CASE(an_id_is_accepted_once_also_over_a_restart, Queue) {
   BOOST_TEST(again->duplicate);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_duplicate_of_another_arrival_is_told_from_the_message_itself, Queue) {
+  recover();
+  const Envelope mine = envelope("one");
+  Envelope other = mine;
+  other.arrived += seconds(1);
+  accept(mine);
+  const auto look = [&] {
+    BOOST_TEST(!log->append(mine)->another);
+    BOOST_TEST(log->append(other)->duplicate);
+    BOOST_TEST(log->append(other)->another);
+  };
+  look();
+  restart(FaultStorage::Cut::none);
+  look();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  look();
+  BOOST_REQUIRE(log->work().finish("one").has_value());
+  look();
+}
+
 /// A receiver had no answer from the process that died and sends again, before recovery has read the id.
 BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one_message) {
   for (const bool committed : {false, true}) {

@@ -4,7 +4,7 @@
 /// Use:     RecentIds ids(65536, seed); ids.add("4bX…", {ticket, position});
 ///          if (const auto* known = ids.find("4bX…")) …
 /// Memory:  two generations, each of at most half as many ids as asked for: when the newer one is full, the older one
-///          is emptied and they change places. So an id costs no allocation, and forgetting costs nothing. About 64
+///          is emptied and they change places. So an id costs no allocation, and forgetting costs nothing. About 72
 ///          bytes an id. A look-up of an id that is not there, as almost all are, touches a line of memory in each.
 /// Keys:    XXH3-128 of the id with a seed, so that two ids are never taken for one, even if an attacker chose them.
 /// No I/O.
@@ -21,6 +21,7 @@ class RecentIds {
   struct Accepted {
     std::uint64_t ticket = 0;
     Position position;
+    WallTime arrived = WallTime::min();  // of the message; min(): it is not known
   };
 
   /// `most`: so many ids are known at most, and half as many at least.

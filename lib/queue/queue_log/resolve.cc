@@ -55,7 +55,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       copy.replaces = view->replaces;
       if (!record.garbage)
         for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
-      s.ids.accepted.add(key, {0, record.position});
+      s.ids.accepted.add(key, {0, record.position, view->arrived});
       return;
     }
     case RecordType::start: {
@@ -354,7 +354,7 @@ void drop_sent_again(RecoveryState& r, QueueLog::State& s, const RecoveryState::
   r.sent_again = std::max(r.sent_again, fresh);
   // The version that counts is not to lose to it.
   if (chosen.copy && !chosen.body)
-    s.ids.accepted.set(s.ids.accepted.key_of(seen.queue_id), {again->ticket, chosen.copy->position});
+    s.ids.accepted.set(s.ids.accepted.key_of(seen.queue_id), {again->ticket, chosen.copy->position, again->arrived});
 }
 
 }  // namespace
@@ -371,7 +371,9 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
     // An older version loses to this one if nothing here led to it.
     const auto key = s.ids.accepted.key_of(seen.queue_id);
     const auto* known = s.ids.accepted.find(key);
-    s.ids.accepted.set(key, {known != nullptr ? known->ticket : 0, replacement});
+    RecentIds::Accepted now{0, replacement};
+    if (known != nullptr) now = {known->ticket, replacement, known->arrived};
+    s.ids.accepted.set(key, now);
   }
   return {};
 }

@@ -59,7 +59,7 @@ Result<void> QueueLog::Work::start(const Stored& message) {
   const EnvelopeView body = make_body(message.envelope, message.generation, message.appended, message.place.position);
   PEN_TRY_ASSIGN(const Position at, s.begin(message.envelope.queue_id, message.place, replacement_size(body),
                                             message.generation, message.epoch));
-  s.ids.begun.set(s.ids.begun.key_of(message.envelope.queue_id), {0, at});
+  s.ids.begun.set(s.ids.begun.key_of(message.envelope.queue_id), {0, at, message.envelope.arrived});
   return {};
 }
 
