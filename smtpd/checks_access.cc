@@ -69,15 +69,16 @@ async::Task<Checks::Answer> Checks::check_etrn_access(const Restriction& r, cons
 }
 
 async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::string address, Name name) {
-  // As it will be after rewriting: "user" is user@$myorigin, whatever form the client gave it.
-  if (!address.empty()) address = policy_.resolve->rewrite(address);
+  // As it will be after rewriting: "user" is user@$myorigin, whatever form the client gave it, and user%there@here is
+  // user@there.
   const auto found = co_await tools_.tables.ask(
-      [maps = r.maps, address,
+      [maps = r.maps, address, resolve = policy_.resolve,
        delimiters = mail::delimiters(policy_.settings.recipient_delimiter, policy_.settings.owner_request_special),
        parents = policy_.parent_domains,
        null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
         if (address.empty()) return find_key(maps, null_key);
-        return map::find_access_address(maps, address, delimiters, parents);
+        PEN_TRY_ASSIGN(const std::string plain, resolve->without_route(address));
+        return map::find_access_address(maps, plain, delimiters, parents);
       });
   co_return co_await act_on(found, r, std::move(name));
 }

@@ -43,12 +43,17 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   if (!policy_.settings.smtpd_sasl_auth_enable && !login) co_return Answer::dunno;
   if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
 
-  // Look up the address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user
-  // (for local domains), @domain.
-  const std::string address = policy_.resolve->rewrite(*subject_.sender);
-  const auto cls = co_await class_of(mail::domain_part(address));
+  // Look up the address as routing sees it, in the order of virtual(5): user+ext@domain, user@domain, user (for local
+  // domains), @domain.
+  const auto address = co_await tools_.tables.ask(
+      [resolve = policy_.resolve, sender = *subject_.sender] { return resolve->without_route(sender); });
+  if (!address) {
+    log::warning("mydestination: {}", address.error().message());
+    co_return table_problem(*subject_.sender);
+  }
+  const auto cls = co_await class_of(mail::domain_part(*address));
   auto owners = co_await tools_.tables.ask(
-      [maps, address,
+      [maps, address = *address,
        delimiters = mail::delimiters(policy_.settings.recipient_delimiter, policy_.settings.owner_request_special),
        local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
         return map::find_address(maps, address, {.bare_user = local, .at_domain = true, .delimiters = delimiters});

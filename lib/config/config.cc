@@ -451,6 +451,7 @@ std::vector<Override> Config::overrides(const Service& service) const {
   if (cleanup == nullptr || cleanup->command != "cleanup") return all;
   for (const Assignment& a : cleanup->overrides) {
     if (std::ranges::binary_search(cleanup_settings(), a.name)) all.push_back({a.name, a.value});
+    if (a.name == "recipient_delimiter") all.push_back({std::string(kCleanupDelimiter), a.value});
   }
   return all;
 }
