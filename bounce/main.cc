@@ -171,7 +171,7 @@ struct Reading {
 Result<Reading> read(service::Context& context) {
   const config::Settings& s = context.settings();
   Reading out;
-  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_config(context.config())));
   PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(s));
   out.intake = intake::for_own_mail(s, std::move(checks));
   out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);

@@ -58,7 +58,8 @@ struct Reading {
   std::shared_ptr<const resolve::Resolve> resolve;
 };
 
-Result<Reading> read(const config::Settings& s) {
+Result<Reading> read(const config::Config& config) {
+  const config::Settings& s = config.settings();
   Reading out;
   map::OpenOptions options;
   options.default_type = s.default_database_type;
@@ -67,20 +68,20 @@ Result<Reading> read(const config::Settings& s) {
   options.served = false;
   PEN_TRY_ASSIGN(out.rules, local::rules_from(s, options));
   PEN_TRY_ASSIGN(out.aliases, map::MapList::open(join(s.alias_maps), options.of("alias_maps")));
-  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_config(config)));
   return out;
 }
 
 Result<void> look(service::Context& context) {
   const config::Settings& s = context.settings();
-  PEN_TRY(read(s));
+  PEN_TRY(read(context.config()));
   PEN_TRY(delivery::open_filter(s.local_delivery_status_filter, kFilter, s.default_database_type));
   return {};
 }
 
 Result<service::Hooks> start(service::Context& context) {
   const config::Settings& s = context.settings();
-  PEN_TRY_ASSIGN(auto reading, read(s));
+  PEN_TRY_ASSIGN(auto reading, read(context.config()));
   auto& [rules, aliases, resolver] = reading;
   for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));
   for (const auto* maps : {&rules.mailbox_commands, &rules.mailbox_transports, &rules.fallback_transports})

@@ -136,7 +136,7 @@ struct Reading {
 Result<Reading> read(service::Context& context) {
   const config::Settings& s = context.settings();
   Reading out;
-  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_config(context.config())));
   out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
   PEN_TRY_ASSIGN(out.intake, intake_settings(s, out.keys));
   if (const auto wanted = pickup::rights_of(s); !wanted.everybody()) {

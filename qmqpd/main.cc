@@ -97,7 +97,7 @@ struct Reading {
 Result<Reading> read(Context& context) {
   const config::Settings& s = context.settings();
   Reading out;
-  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_config(context.config())));
   PEN_TRY_ASSIGN(out.clients, clients_of(s));
   PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);

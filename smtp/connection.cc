@@ -284,6 +284,7 @@ Task<void> Connection::run() {
     auto line = co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
     if (!line && line.error().is(WaitError::line_too_long)) {
       take_line(stream_->buffered().substr(0, kMaxReplyLine));
+      if (engine_.ended()) break;  // by a line that is no reply; nobody would end the wait for its end
       if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_}); !r && !end_) {
         end_ = End::closed;
       }

@@ -37,15 +37,16 @@ map::AddressValue find_key(const map::MapList& maps, const std::string& key) {
 
 [[gnu::noinline]] async::Task<Answer> address_access(Evaluation& e, const Restriction& r, std::string address,
                                                      Name name) {
-  // As it will be after rewriting: "user" is user@$myorigin, whatever form the client gave it.
-  if (!address.empty()) address = e.policy.resolve->rewrite(address);
+  // As it will be after rewriting: "user" is user@$myorigin, whatever form the client gave it, and user%there@here is
+  // user@there.
   const auto found = co_await e.tools.tables.ask(
-      [maps = r.maps, address,
+      [maps = r.maps, address, resolve = e.policy.resolve,
        delimiters = mail::delimiters(e.policy.settings.recipient_delimiter, e.policy.settings.owner_request_special),
        parents = e.policy.parent_domains,
        null_key = e.policy.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
         if (address.empty()) return find_key(maps, null_key);
-        return map::find_access_address(maps, address, delimiters, parents);
+        PEN_TRY_ASSIGN(const std::string plain, resolve->without_route(address));
+        return map::find_access_address(maps, plain, delimiters, parents);
       });
   co_return co_await act_on(e, found, r, std::move(name));
 }

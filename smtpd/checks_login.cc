@@ -22,12 +22,17 @@ namespace {
   if (!e.policy.settings.smtpd_sasl_auth_enable && !login) co_return Answer::dunno;
   if (maps.empty() || !e.subject.sender || e.subject.sender->empty()) co_return Answer::dunno;
 
-  // Look up the address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user
-  // (for local domains), @domain.
-  const std::string address = e.policy.resolve->rewrite(*e.subject.sender);
-  const auto cls = co_await class_of(e, mail::domain_part(address));
+  // Look up the address as routing sees it, in the order of virtual(5): user+ext@domain, user@domain, user (for local
+  // domains), @domain.
+  const auto address = co_await e.tools.tables.ask(
+      [resolve = e.policy.resolve, sender = *e.subject.sender] { return resolve->without_route(sender); });
+  if (!address) {
+    log::warning("mydestination: {}", address.error().message());
+    co_return e.table_problem(*e.subject.sender);
+  }
+  const auto cls = co_await class_of(e, mail::domain_part(*address));
   auto owners = co_await e.tools.tables.ask(
-      [maps, address,
+      [maps, address = *address,
        delimiters = mail::delimiters(e.policy.settings.recipient_delimiter, e.policy.settings.owner_request_special),
        local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
         return map::find_address(maps, address, {.bare_user = local, .at_domain = true, .delimiters = delimiters});

@@ -448,6 +448,10 @@ BOOST_AUTO_TEST_CASE(access_tables_speak_for_clients_senders_and_recipients) {
   BOOST_TEST(own.rcpt("user@example.org", "user").starts_with("554 5.7.1 <user>: Sender"));
   Open closed("smtpd_recipient_restrictions = check_recipient_access inline:{user@example.org=REJECT}\n");
   BOOST_TEST(closed.rcpt("user").starts_with("554 5.7.1 <user>: Recipient"));
+  // Nor by hiding the address in one of ours.
+  Open there("smtpd_sender_restrictions = check_sender_access inline:{there.example=REJECT}\n");
+  BOOST_TEST(there.rcpt("user@example.org", "a%there.example@example.org").starts_with("554 5.7.1 <a%there.example@"));
+  BOOST_TEST(there.rcpt("user@example.org", "a%there.example@remote.example") == std::string(ok) + "\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(after_discard_no_list_is_asked_for_the_message) {
@@ -647,17 +651,45 @@ BOOST_AUTO_TEST_CASE(actions_of_tables_change_what_becomes_of_the_message) {
   BOOST_TEST(rig.rcpt("bad@x.example") == kOk);
 }
 
-BOOST_AUTO_TEST_CASE(a_field_that_came_with_a_refused_recipient_is_in_the_message) {
+BOOST_AUTO_TEST_CASE(what_a_table_says_of_a_refused_recipient_counts_for_the_message) {
   Open rig(
-      "smtpd_recipient_restrictions = check_recipient_access inline:{ { no@x.example = PREPEND X-Once: yes } }, "
-      "check_recipient_access inline:{ { no@x.example = REJECT } }\n",
+      "smtpd_recipient_restrictions = check_recipient_access inline:{ { no@x.example = PREPEND X-Once: yes }, "
+      "{ held@x.example = HOLD }, { copied@x.example = BCC copy@example.org }, "
+      "{ sent_on@x.example = REDIRECT other@x.example }, { filtered@x.example = FILTER scan:[::1]:25 } }, "
+      "check_recipient_access inline:{ { user@example.org = OK }, { x.example = REJECT } }\n",
       "127.0.0.1");
-  BOOST_TEST(rig.rcpt("no@x.example").starts_with("554"));
-  rig.say("RCPT TO:<no@x.example>\r\n");
-  BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\n") == kOk);
-  rig.say("DATA\r\n");
-  BOOST_TEST(rig.say("Subject: a\r\n\r\nb\r\n.\r\n").starts_with("250 2.0.0 Ok: queued as"));
-  BOOST_TEST(rig.queue.stored.at(0).content.starts_with("X-Once: yes\r\nReceived: "));
+  const auto beside = [&rig](const std::string& refused) {
+    BOOST_TEST(rig.rcpt(refused).starts_with("554"));
+    rig.say("RCPT TO:<" + refused + ">\r\n");
+    BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\n") == kOk);
+    rig.say("DATA\r\n");
+    BOOST_TEST(rig.say("Subject: a\r\n\r\nb\r\n.\r\n").starts_with("250 2.0.0 Ok: queued as"));
+    return rig.queue.stored.back();
+  };
+  BOOST_TEST(beside("no@x.example").content.starts_with("X-Once: yes\r\nReceived: "));
+  BOOST_TEST(beside("held@x.example").envelope.hold);
+  const auto copied = beside("copied@x.example").envelope.recipients;
+  BOOST_TEST_REQUIRE(copied.size() == 2U);
+  BOOST_TEST(copied[1].address == "copy@example.org");
+  const auto sent_on = beside("sent_on@x.example").envelope.recipients;
+  BOOST_TEST_REQUIRE(sent_on.size() == 1U);
+  BOOST_TEST(sent_on[0].address == "other@x.example");
+  BOOST_TEST(beside("filtered@x.example").envelope.filter == "scan:[::1]:25");
+  BOOST_TEST(!beside("plain@x.example").envelope.hold);  // the next message is another one
+}
+
+BOOST_AUTO_TEST_CASE(a_status_code_alone_leaves_the_text_that_there_is_without_one) {
+  Open rig(
+      "smtpd_recipient_restrictions = check_recipient_access inline:{ { r@x.example = REJECT 5.7.2 }, "
+      "{ c@x.example = 550 5.7.2 }, { d@x.example = DEFER 4.7.2 }, { p@x.example = DEFER_IF_PERMIT 4.7.2 } }, "
+      "reject_rbl_client l.example\nrbl_reply_maps = inline:{ { l.example = 554 5.7.9 } }\n",
+      "127.0.0.2");
+  BOOST_TEST(rig.rcpt("r@x.example") == "554 5.7.2 <r@x.example>: Recipient address rejected: Access denied\r\n");
+  BOOST_TEST(rig.rcpt("c@x.example") == "550 5.7.2 <c@x.example>: Recipient address rejected: Access denied\r\n");
+  BOOST_TEST(rig.rcpt("d@x.example") == "450 4.7.2 <d@x.example>: Recipient address rejected: Access denied\r\n");
+  BOOST_TEST(rig.rcpt("p@x.example") == "450 4.7.2 <p@x.example>: Recipient address rejected: Service unavailable\r\n");
+  rig.names.dns["A 2.0.0.127.l.example"] = {"127.0.0.2"};
+  BOOST_TEST(rig.rcpt("x@x.example") == "554 5.7.9 Service unavailable\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(access_values_are_read_as_access_5_says) {

@@ -228,7 +228,7 @@ struct Reading {
 Result<Reading> read(Context& context) {
   const config::Settings& s = context.settings();
   Reading out;
-  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_config(context.config())));
   PEN_TRY_ASSIGN(out.policy, smtpd::Policy::open_policy(context.config(), out.resolve));
   PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(out.dns_filter, resolve::DnsFilter::open("smtpd_dns_reply_filter", s.smtpd_dns_reply_filter,

@@ -127,7 +127,7 @@ async::Task<void> RefusedSession::hello(const mail::CommandLine& line) {
   const auto& s = talk_.settings();
   const bool extended = line.verb == Verb::ehlo;
   const std::string_view name = line.args.substr(0, line.args.find_first_of(" \t"));
-  if (name.empty() || name.size() > 255) {
+  if (name.empty()) {
     talk_.reply(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
     co_return;
   }

@@ -445,6 +445,13 @@ BOOST_AUTO_TEST_CASE(a_refused_session_answers_every_command) {
   BOOST_TEST(port.closed());
 }
 
+BOOST_AUTO_TEST_CASE(a_line_without_end_ends_a_refused_session) {
+  Port port("postscreen_greet_action = enforce\n");
+  BOOST_TEST(codes(port.connect(kClient, "NOOP\r\n")) == "220 250");
+  BOOST_TEST(codes(port.say(std::string(10'000, 'x'))) == "421");
+  BOOST_TEST(port.closed());
+}
+
 BOOST_AUTO_TEST_CASE(the_header_of_the_proxy_has_a_time_of_its_own) {
   Port port("postscreen_upstream_proxy_protocol = haproxy\npostscreen_upstream_proxy_timeout = 3s\n");
   port.connect();

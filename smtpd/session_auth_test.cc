@@ -245,6 +245,7 @@ BOOST_AUTO_TEST_CASE(sender_addresses_belong_to_logins) {
   };
   const Row rows[] = {
       {"reject_sender_login_mismatch", "", "a@x.example", "553"},
+      {"reject_sender_login_mismatch", "", "a%x.example@example.org", "553"},
       {"reject_sender_login_mismatch", "", "free@x.example", "250"},
       {"reject_sender_login_mismatch", "", "", "250"},
       {"reject_sender_login_mismatch", "ANNA", "a@x.example", "250"},

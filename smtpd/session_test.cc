@@ -53,6 +53,7 @@ BOOST_AUTO_TEST_CASE(ehlo_lists_keywords_in_postfix_s_order_and_helo_none) {
   BOOST_TEST(rig.say("HELO me\r\n") == "250 mx.example.org\r\n");
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=1\r\n")) == "555");  // HELO brings no extensions
   BOOST_TEST(codes(rig.say("BDAT 3\r\nabcNOOP\r\n")) == "502 250");
+  BOOST_TEST(rig.say("VRFY <user@example.org>\r\n") == "252 2.0.0 <user@example.org>\r\n");
   Open fewer("smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn, limits\ndisable_vrfy_command = yes\n");
   BOOST_TEST(fewer.say("EHLO me\r\n") ==
              "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
     std::string_view state, command, code;
   };
   const std::string mail = kMail, rcpt = kMail + kRcpt, refused = kMail + "RCPT TO:<x@elsewhere.example>\r\n",
-                    chunk = rcpt + "BDAT 2\r\nab";
+                    chunk = rcpt + "BDAT 2\r\nab", long_name = "EHLO " + std::string(1000, 'a');
   const Row rows[] = {
       {"", "MAIL FROM:<a@b>", "250"},
       {mail, "MAIL FROM:<a@b>", "503"},
@@ -153,6 +154,7 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
       {"", "", "500"},
       {"", "EHLO", "501"},
       {"", "HELO", "501"},
+      {"", long_name, "250"},
       {rcpt, "EHLO again", "250"},
       {"", "EHLO [192.0.2.1]", "250"},
       {"", "EHLO [IPv6:2001:db8::1]", "250"},

@@ -198,7 +198,6 @@ async::Task<Flow> Session::hello(const mail::CommandLine& line) {
   }
   if (name.empty())
     co_return co_await talk_.refuse(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
-  if (name.size() > 255) co_return co_await talk_.refuse("501 5.5.4 Error: hostname too long");
   const std::string before = std::exchange(talk_.client.helo, name);
   const bool esmtp_before = std::exchange(talk_.client.esmtp, extended);
   if (talk_.policy().named_lists && asked_ahead(talk_.client) && talk_.client.helo != before)
@@ -247,6 +246,7 @@ async::Task<Flow> Session::verify(const mail::CommandLine& line) {
   if (rest.empty())
     co_return co_await talk_.refuse(talk_.settings().smtputf8_enable ? "501 5.5.4 Syntax: VRFY address [SMTPUTF8]"
                                                                      : "501 5.5.4 Syntax: VRFY address");
+  const std::string given(rest);
   auto address = mail::take_path(rest, false, odd_domains(talk_));
   if (!address || address->empty() || !rest.empty())
     co_return co_await talk_.refuse("501 5.1.3 Bad recipient address syntax");
@@ -257,7 +257,7 @@ async::Task<Flow> Session::verify(const mail::CommandLine& line) {
   about.recipient = *address;
   const Verdict verdict = co_await talk_.ask(&Checks::recipient, std::move(about));
   if (verdict.rejected()) co_return co_await talk_.refuse(verdict);
-  talk_.reply("252 2.0.0 " + *address);
+  talk_.reply("252 2.0.0 " + given);
   co_return Flow::go_on;
 }
 

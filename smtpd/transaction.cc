@@ -139,6 +139,13 @@ async::Task<void> Transaction::RcptJob::judge_aside(RcptJob* job, async::Event* 
   changed->set();
 }
 
+void Transaction::keep_effects(intake::Effects of_refused) {
+  constexpr std::size_t kMost = 100;  // a client may have many refused
+  if (message_.effects().prepend.size() >= kMost) of_refused.prepend.clear();
+  if (message_.effects().bcc.size() >= kMost) of_refused.bcc.clear();
+  message_.effects().merge(std::move(of_refused));
+}
+
 async::Task<Response> Transaction::take(RcptJob& job) {
   const auto& s = settings();
   if (message_.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
@@ -160,16 +167,12 @@ async::Task<Response> Transaction::take(RcptJob& job) {
     job.verdict = co_await job.checks->recipient();
   }
   if (filters_)
-    if (auto no = co_await filter_recipient(job)) co_return *std::move(no);
-  if (job.verdict.rejected()) {
-    // A policy server says once what it found out about a message: policyd-spf has no second Received-SPF for the next
-    // recipient.
-    constexpr std::size_t kMostFields = 100;  // a client may have many refused
-    if (message_.effects().prepend.size() < kMostFields) {
-      intake::Effects fields;
-      fields.prepend = std::move(job.verdict.effects.prepend);
-      message_.effects().merge(std::move(fields));
+    if (auto no = co_await filter_recipient(job)) {
+      keep_effects(std::move(job.verdict.effects));
+      co_return *std::move(no);
     }
+  if (job.verdict.rejected()) {
+    keep_effects(std::move(job.verdict.effects));
     co_return Response::refused(std::move(job.verdict.reply), job.verdict.error).because(job.verdict.reason);
   }
   mail::Recipient recipient{.address = std::move(job.rcpt.recipient),

@@ -106,6 +106,9 @@ class Transaction {
   [[gnu::noinline]] async::Task<Response> check_and_commit();
   void report_dmarc(const Response& response);
   static Response not_taken(const intake::Commit& commit);
+  /// HOLD, BCC and such count for the whole message, as in Postfix, whatever becomes of the recipient; and a policy
+  /// server says once what it found out: policyd-spf has no second Received-SPF for the next recipient.
+  void keep_effects(intake::Effects of_refused);
 
   /// Reads mail that comes back to us; `out` stays empty for other mail. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> read_returned(std::unique_ptr<ReturnedMail>& out);

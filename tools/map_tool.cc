@@ -192,7 +192,8 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
       return !content;
     });
   }
-  for (const auto& warning : table.warnings) complain(in, "warning", warning);
+  for (const auto* said : {&table.warnings, &table.doubts})
+    for (const auto& warning : *said) complain(in, "warning", warning);
 
   options.progress = bar.progress();
   auto warnings = spec.cdb() ? map::build_cdb(spec.path(), table.entries, shown, options)

@@ -16,26 +16,27 @@ using ipc::queue::Verb;
 
 constexpr const char* kProgram = "pensuper";
 
+/// one: what is said of a single message, as postsuper says it.
 struct Words {
-  const char *past, *doing, *would;
+  const char *past, *doing, *would, *one;
 };
 Words words(Verb verb) {
   switch (verb) {
     case Verb::remove:
-      return {"Deleted", "Deleting", "Would delete"};
+      return {"Deleted", "Deleting", "Would delete", "removed"};
     case Verb::hold:
-      return {"Placed on hold", "Placing on hold", "Would place on hold"};
+      return {"Placed on hold", "Placing on hold", "Would place on hold", "placed on hold"};
     case Verb::release:
-      return {"Released from hold", "Releasing from hold", "Would release from hold"};
+      return {"Released from hold", "Releasing from hold", "Would release from hold", "released from hold"};
     case Verb::requeue:
-      return {"Requeued", "Requeueing", "Would requeue"};
+      return {"Requeued", "Requeueing", "Would requeue", "requeued"};
     case Verb::expire:
     case Verb::expire_release:
-      return {"Expired", "Expiring", "Would expire"};
+      return {"Force-expired", "Expiring", "Would expire", "expired"};
     case Verb::flush:
-      return {"Flushed", "Flushing", "Would flush"};
+      return {"Flushed", "Flushing", "Would flush", "flushed"};
   }
-  return {"", "", ""};
+  return {"", "", "", ""};
 }
 
 /// Adds an order. Returns what is wrong with it; empty: nothing.
@@ -124,7 +125,7 @@ std::vector<std::string> OrderTool::read_ids(std::istream& input) {
 }
 
 int OrderTool::run() {
-  if (options_.tidy && (options_.orders.empty() || options_.verbose))
+  if (options_.tidy && options_.verbose)
     std::fprintf(stderr, "%s: nothing to purge or to repair: the queue has no files of single messages\n", kProgram);
   if (options_.orders.empty()) return EX_OK;
   const config::Config config = load_instance(kProgram, options_.directory);
@@ -141,7 +142,6 @@ void OrderTool::carry_out(QueueClient& client, const Order& order) {
   } else {
     count = ask(client, order, order.ids);
   }
-  if (count == 0 && !order.all && !options_.dry_run) return;
   std::fprintf(stderr, "%s: %s: %llu message%s\n", kProgram,
                options_.dry_run ? words(order.verb).would : words(order.verb).past,
                static_cast<unsigned long long>(count), count == 1 ? "" : "s");
@@ -156,8 +156,8 @@ std::uint64_t OrderTool::ask(QueueClient& client, const Order& order, std::vecto
   act.queue_ids = std::move(ids);
   act.filter = options_.filter;
   act.dry_run = options_.dry_run;
-  const std::string named = act.queue_ids.empty() ? std::string() : act.queue_ids.front();
-  const std::size_t count = act.queue_ids.size();
+  const std::vector<std::string> named = act.queue_ids;
+  const std::size_t count = named.size();
   if (options_.verbose)
     for (const auto& id : act.queue_ids) std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
   ProgressBar bar(words(order.verb).doing);
@@ -173,9 +173,12 @@ std::uint64_t OrderTool::ask(QueueClient& client, const Order& order, std::vecto
   if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, done.text);
   // No error, as with postsuper: ids in a list may be a little out of date.
   if (done.outcome == Outcome::not_found && count == 1)
-    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, named.c_str());
+    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, named.front().c_str());
   else if (done.outcome == Outcome::not_found && count > 1)
     std::fprintf(stderr, "%s: none of these %zu messages is in the queue\n", kProgram, count);
+  // Of several of which some are gone the answer does not say which; the log has them all.
+  if (done.count == count && !options_.dry_run)
+    for (const auto& id : named) std::fprintf(stderr, "%s: %s: %s\n", kProgram, id.c_str(), words(order.verb).one);
   if (done.outcome == Outcome::no_space) {
     std::fprintf(stderr,
                  "%s: %s: no space in the queue's file system to write the message anew; free some and repeat\n",

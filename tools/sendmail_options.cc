@@ -38,6 +38,11 @@ std::string take_notify(SendmailOptions& v, const std::string& list) {
 /// Takes -V's ID (RFC 3461 section 4.4).
 std::string take_envid(SendmailOptions& v, const std::string& id) {
   constexpr std::size_t kMost = 100;
+  if (id.size() == 2 && id.find_first_not_of("-=+") == id.npos) {
+    complain("warning: -V" + id + " is -XV" + id + " since Postfix 2.3, and taken so");
+    v.verp = id;
+    return {};
+  }
   if (id.size() > kMost) return pass_over("-V: an envelope id of more than 100 characters");
   if (!std::ranges::all_of(id, [](char c) { return c >= ' ' && c <= '~'; }))
     return pass_over("-V: an envelope id that is not printable: " + readable(id));
@@ -131,7 +136,6 @@ Take doing(Act act) {
 
 std::vector<service::Option> table(SendmailOptions& v) {
   using service::accepted;
-  using service::into;
   using service::set;
   const Take sender = doing([&v](const std::string& value) { v.sender = value; });
   const Take mode = doing([&v](const std::string& value) { take_mode(v, value.c_str()[0]); });
@@ -156,14 +160,16 @@ std::vector<service::Option> table(SendmailOptions& v) {
     return {};
   };
   return {{"-f, -r ADDR", "envelope sender; default: the user", sender},
-          {"-F NAME", "full name for a From: that is missing", into(v.mail.full_name)},
+          {"-F NAME", "full name for a From: that is missing; empty: none",
+           doing([&v](const std::string& value) { v.full_name = value; })},
           {"-i", "a line of one dot does not end the message", set(v.reading.dot_ends, false)},
           {"-oi", "the same"},
           {"-t", "recipients from the header; Bcc: is removed", set(v.reading.header_recipients)},
           {"-N LIST", "notices: never, or some of success,failure,delay",
            [&v](const Given& given) { return take_notify(v, given.value); }},
           {"-R full|hdrs", "what a notice of failure returns", ret},
-          {"-V ID", "envelope id for notices", [&v](const Given& given) { return take_envid(v, given.value); }},
+          {"-V ID", "envelope id for notices; two of -=+: as -XV",
+           [&v](const Given& given) { return take_envid(v, given.value); }},
           {"-O requiretls=yes|no", "every host on the way must offer REQUIRETLS",
            [&v](const Given& given) { return take_named_option(v, given.value); }},
           {"-O smtputf8=yes|no", "the message is declared as one with addresses or a header in UTF-8"},

@@ -18,7 +18,7 @@ struct SendmailOptions {
   char mode = 'm';        // of -b; q: the queue is to be flushed
   bool interval = false;  // -q15m: the interval at which a daemon looks at the queue
   std::string config_directory, flush_id, flush_site, alias_file;
-  std::optional<std::string> sender;
+  std::optional<std::string> sender, full_name;
   submission::Submission mail;
   Reading reading;
   bool verbose = false;

@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(a_message_has_what_the_options_say) {
   BOOST_REQUIRE(o);
   BOOST_TEST(o->mode == 'm');
   BOOST_TEST(o->sender.value() == "from@example.com");
-  BOOST_TEST(o->mail.full_name == "A Name");
+  BOOST_TEST(o->full_name.value() == "A Name");
   BOOST_TEST(o->reading.notify == (mail::notify::kSuccess | mail::notify::kDelay));
   BOOST_CHECK(o->mail.ret == mail::Ret::headers);
   BOOST_CHECK(o->mail.body_type == mail::BodyType::eight_bit_mime);
@@ -30,6 +30,10 @@ BOOST_AUTO_TEST_CASE(a_message_has_what_the_options_say) {
   // An option after a recipient is a recipient: an address may begin with any character.
   BOOST_TEST((o->words == std::vector<std::string>{"to@example.com", "-t"}));
   BOOST_TEST(!o->reading.header_recipients);
+  BOOST_TEST(read({"-V+=", "to@example.com"})->verp.value() == "+=");  // as before Postfix 2.3
+  BOOST_TEST(!read({"-Vab", "to@example.com"})->verp.has_value());
+  BOOST_TEST(!read({"to@example.com"})->full_name.has_value());
+  BOOST_TEST(read({"-F", "", "to@example.com"})->full_name.value() == "");
 }
 
 BOOST_AUTO_TEST_CASE(the_name_is_a_task_and_options_replace_it) {

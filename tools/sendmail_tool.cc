@@ -156,13 +156,12 @@ int SendmailTool::submit_message() {
     v.mail.sender = mail::quote_local(user->pw_name);
   else
     die(EX_OSERR, "uid " + std::to_string(::getuid()) + " has no user name: give a sender with -f");
-  if (v.mail.full_name.empty()) {
-    const char* name = ::getenv("NAME");
-    if (name != nullptr)
-      v.mail.full_name = name;
-    else if (user != nullptr)
-      v.mail.full_name = name_of(*user);
-  }
+  if (v.full_name)
+    v.mail.full_name = *std::move(v.full_name);
+  else if (const char* name = ::getenv("NAME"))
+    v.mail.full_name = name;
+  else if (user != nullptr)
+    v.mail.full_name = name_of(*user);
   bool any = v.words.empty();
   for (const std::string& word : v.words) {
     auto found = submission::read_recipients(word, submission::kMaxRecipients + 1);

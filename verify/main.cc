@@ -248,9 +248,10 @@ struct Reading {
   std::optional<redis::ClientOptions> cluster;  // nullopt: results are this host's alone
 };
 
-Result<Reading> read(const config::Settings& s) {
+Result<Reading> read(const config::Config& config) {
+  const config::Settings& s = config.settings();
   Reading out;
-  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_config(config)));
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(out.cluster, redis::client_options(s));
   }
@@ -258,13 +259,13 @@ Result<Reading> read(const config::Settings& s) {
 }
 
 Result<void> look(service::Context& context) {
-  PEN_TRY(read(context.settings()));
+  PEN_TRY(read(context.config()));
   return {};
 }
 
 Result<service::Hooks> start(service::Context& context) {
   const auto& s = context.settings();
-  PEN_TRY_ASSIGN(auto reading, read(s));
+  PEN_TRY_ASSIGN(auto reading, read(context.config()));
   auto resolver = std::move(reading.resolve);
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
   auto directory = cache_directory(s.address_verify_map);

@@ -38,6 +38,9 @@ inline constexpr std::string_view kSecondQueueManager =
 
 /// Settings that Postfix's cleanup reads and that here act in the programs that take mail in, sorted.
 std::span<const std::string_view> cleanup_settings();
+/// The name under which such a program has the -o recipient_delimiter of its cleanup service: it counts where addresses
+/// are mapped (canonical, virtual alias, BCC). What the program itself splits goes by its own recipient_delimiter.
+inline constexpr std::string_view kCleanupDelimiter = "cleanup_recipient_delimiter";
 /// Whether the program hands mail to cleanup in Postfix: it gets the -o of the service in cleanup_service_name.
 bool takes_mail_in(const Service& service);
 

@@ -16,6 +16,16 @@
 namespace pen::config {
 namespace {
 
+/// What $name stands for in another setting. In one that is not expanded itself, such as smtpd_expansion_filter, each $
+/// is a dollar sign.
+std::optional<std::string> operand(std::string_view name, std::optional<std::string> value) {
+  const Row* row = value ? find_row(name) : nullptr;
+  if (row == nullptr || row->kind != Class::acts || row->type != Type::raw) return value;
+  std::string plain;
+  for (const char c : *value) plain.append(c == '$' ? 2 : 1, c);
+  return plain;
+}
+
 constexpr TransportSuffix kSuffixes[] = {
     {"_destination_concurrency_limit", "default_destination_concurrency_limit", true},
     {"_initial_destination_concurrency", "initial_destination_concurrency", true},
@@ -263,7 +273,7 @@ std::optional<std::string> Config::written(std::string_view name) const {
 std::optional<std::string> Config::text(std::string_view name) const {
   const auto raw = unexpanded(name);
   if (!raw) return std::nullopt;
-  auto value = config::expand(*raw, [this](std::string_view n) { return unexpanded(n); });
+  auto value = config::expand(*raw, [this](std::string_view n) { return operand(n, unexpanded(n)); });
   if (!value.error.empty()) return std::nullopt;
   return std::string(trim(value.text));
 }
@@ -282,7 +292,7 @@ std::optional<Place> Config::where(std::string_view name) const {
 }
 
 Result<std::string> Config::expand(std::string_view in) const {
-  auto value = config::expand(in, [this](std::string_view n) { return unexpanded(n); });
+  auto value = config::expand(in, [this](std::string_view n) { return operand(n, unexpanded(n)); });
   if (!value.error.empty()) return fail(ConfigError::bad_syntax, value.error);
   return std::move(value.text);
 }
@@ -293,7 +303,7 @@ void Config::fill() {
     const auto raw = unexpanded(name);
     std::string value = raw.value_or("");
     if (expanded) {
-      auto done = config::expand(value, [this](std::string_view n) { return unexpanded(n); });
+      auto done = config::expand(value, [this](std::string_view n) { return operand(n, unexpanded(n)); });
       if (!done.error.empty()) return complain(name, std::move(done.error));
       value = trim(done.text);
     }
@@ -451,6 +461,7 @@ std::vector<Override> Config::overrides(const Service& service) const {
   if (cleanup == nullptr || cleanup->command != "cleanup") return all;
   for (const Assignment& a : cleanup->overrides) {
     if (std::ranges::binary_search(cleanup_settings(), a.name)) all.push_back({a.name, a.value});
+    if (a.name == "recipient_delimiter") all.push_back({std::string(kCleanupDelimiter), a.value});
   }
   return all;
 }

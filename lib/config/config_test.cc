@@ -259,6 +259,11 @@ BOOST_AUTO_TEST_CASE(an_amount_beyond_any_use_counts_as_the_largest_with_a_warni
                             "smtpd_tls_loglevel = 7", "active_share_limit = 101"})
     BOOST_TEST(has(errors(config(wrong)), "at most"), wrong);
 }
+BOOST_AUTO_TEST_CASE(a_setting_that_is_not_expanded_stays_so_in_others) {
+  const Config c = config("smtpd_expansion_filter = a$%&\nmine = <$smtpd_expansion_filter>");
+  BOOST_TEST(c.text("mine").value() == "<a$%&>");
+  BOOST_TEST(c.expand("$mine").value() == "<a$%&>");
+}
 BOOST_AUTO_TEST_CASE(what_cleanup_reads_are_settings_that_act) {
   BOOST_TEST(std::ranges::is_sorted(cleanup_settings()));
   for (const std::string_view name : cleanup_settings()) {

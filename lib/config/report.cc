@@ -304,7 +304,8 @@ class Reporter {
 
   /// Checks an -o of master.cf: one of a service that does not run has no effect, except those that cleanup passes on.
   void override_set(const Service& s, const Assignment& a, const Place& place) {
-    const bool handed_on = s.command == "cleanup" && std::ranges::binary_search(cleanup_settings(), a.name);
+    const bool handed_on = s.command == "cleanup" &&
+                           (a.name == "recipient_delimiter" || std::ranges::binary_search(cleanup_settings(), a.name));
     const bool runs = is_own_program(s.command) && s.type != ServiceType::pass;
     const bool hands_on = s.type == ServiceType::pass;  // to the smtpd in place of postscreen
     const Row* row = find_row(a.name);

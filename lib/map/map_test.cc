@@ -589,6 +589,22 @@ BOOST_AUTO_TEST_CASE(aliases_have_names_before_a_colon_and_may_be_quoted) {
   BOOST_TEST(t.warnings.size() == 2U);
   BOOST_TEST(t.warnings[0].starts_with("aliases, line 5"));
 }
+BOOST_AUTO_TEST_CASE(a_name_with_a_domain_is_no_alias) {
+  const auto t = parse_aliases("a@b.example: x\n\"c@d\": y\nAnn <a@b.example>: z\n", "f");
+  BOOST_TEST_REQUIRE(t.entries.size() == 1U);
+  BOOST_TEST(t.entries[0].key == "c@d");
+  BOOST_TEST(t.warnings == (std::vector<std::string>{"f, line 1: name must be local", "f, line 3: name must be local"}),
+             boost::test_tools::per_element());
+}
+BOOST_AUTO_TEST_CASE(lines_that_look_like_mistakes_are_told_and_taken) {
+  const auto t = parse_table("# c\n  first x\nkey: value\n  more\nk v\n", "f");
+  BOOST_TEST(t.entries.size() == 3U);
+  BOOST_TEST(t.warnings.empty());
+  BOOST_TEST(
+      t.doubts == (std::vector<std::string>{"f, line 2: a line must not start with white space: \"first x\"",
+                                            "f, line 3: record is in \"key: value\" format; is this an alias file?"}),
+      boost::test_tools::per_element());
+}
 BOOST_AUTO_TEST_CASE(destinations_split_at_commas_outside_quotes) {
   const auto d = split_destinations("a@b, \"|cmd -x 'a, b'\", /file, :include:/l (note, here), \"x y\"@z, |prog");
   BOOST_REQUIRE_EQUAL(d.size(), 6U);

@@ -15,15 +15,21 @@ std::string warning(std::string_view file, unsigned line, std::string_view what)
   return std::string(file) + ", line " + std::to_string(line) + ": " + std::string(what);
 }
 
-/// The position of the unquoted colon behind an alias's name.
-std::size_t name_end(std::string_view line) {
+void doubt_indented(TableText& table, std::string_view file, const LogicalLine& line) {
+  if (line.indented)
+    table.doubts.push_back(
+        warning(file, line.number, "a line must not start with white space: \"" + printable(line.text, 30) + "\""));
+}
+
+/// The position of the first such character outside quotes: the colon behind an alias's name.
+std::size_t find_unquoted(std::string_view line, char wanted) {
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '\\') {
       ++i;
     } else if (line[i] == '"') {
       quoted = !quoted;
-    } else if (line[i] == ':' && !quoted) {
+    } else if (line[i] == wanted && !quoted) {
       return i;
     }
   }
@@ -55,7 +61,7 @@ std::vector<LogicalLine> logical_lines(std::string_view text) {
     if (ascii_space(line.front()) && !lines.empty()) {
       lines.back().text += line;
     } else {
-      lines.push_back({number, std::string(content)});
+      lines.push_back({number, ascii_space(line.front()), std::string(content)});
     }
   }
   return lines;
@@ -64,6 +70,7 @@ std::vector<LogicalLine> logical_lines(std::string_view text) {
 TableText parse_table(std::string_view text, std::string_view file) {
   TableText table;
   for (auto& line : logical_lines(text)) {
+    doubt_indented(table, file, line);
     // White space within quotes does not end a key; the quotes stay, as in an address.
     std::size_t space = 0;
     bool quoted = false;
@@ -81,6 +88,8 @@ TableText parse_table(std::string_view text, std::string_view file) {
       table.warnings.push_back(warning(file, line.number, "expected format: key whitespace value"));
       continue;
     }
+    if (key.ends_with(':'))
+      table.doubts.push_back(warning(file, line.number, "record is in \"key: value\" format; is this an alias file?"));
     table.entries.push_back({line.number, std::move(key), std::string(value)});
   }
   return table;
@@ -89,12 +98,18 @@ TableText parse_table(std::string_view text, std::string_view file) {
 TableText parse_aliases(std::string_view text, std::string_view file) {
   TableText table;
   for (auto& line : logical_lines(text)) {
-    const auto colon = name_end(line.text);
+    doubt_indented(table, file, line);
+    const auto colon = find_unquoted(line.text, ':');
     if (colon == std::string_view::npos || colon == 0) {
       table.warnings.push_back(warning(file, line.number, "expected format: name: value"));
       continue;
     }
-    std::string name = idn::fold(unquote(trim(std::string_view(line.text).substr(0, colon))));
+    const std::string_view written = trim(std::string_view(line.text).substr(0, colon));
+    if (find_unquoted(written, '@') != std::string_view::npos) {
+      table.warnings.push_back(warning(file, line.number, "name must be local"));
+      continue;
+    }
+    std::string name = idn::fold(unquote(written));
     const std::string_view value = trim(std::string_view(line.text).substr(colon + 1));
     if (name.empty() || value.empty()) {
       table.warnings.push_back(warning(file, line.number, "name or value is empty"));

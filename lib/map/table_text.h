@@ -16,7 +16,8 @@
 namespace pen::map {
 
 struct LogicalLine {
-  unsigned number = 0;  // line number of its first physical line, from 1
+  unsigned number = 0;    // line number of its first physical line, from 1
+  bool indented = false;  // it begins with white space, and there is no line that it could continue
   // Continuation lines joined by their own white space; trailing white space removed.
   std::string text;
 };
@@ -31,10 +32,12 @@ struct TableText {
   std::vector<TableEntry> entries;
   // "FILE, line N: expected format: key whitespace value"; such lines are left out.
   std::vector<std::string> warnings;
+  std::vector<std::string> doubts;  // about lines that are taken all the same
 };
 /// Parses a postmap source. `file` is used in warnings.
 TableText parse_table(std::string_view text, std::string_view file);
-/// Parses an alias file: "name: value", names in lower case and unquoted.
+/// Parses an alias file: "name: value", names in lower case and unquoted. A name with a domain is no alias: nobody
+/// looks it up.
 TableText parse_aliases(std::string_view text, std::string_view file);
 /// The destinations in the value of an alias, or in a line of a .forward or :include: file. Splits at commas outside
 /// quotes; each destination stays as written: address, "|command", /file/name, :include:/file/name. Stops after limit

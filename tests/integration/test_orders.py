@@ -133,7 +133,11 @@ class Orders(Suite):
                     self.assertIn(text, done.stderr)
             for letter in "dhHref":
                 with self.subTest(letter):
-                    self.assertIn(text, mx.tool("pensuper", "-" + letter, gone, check=True).stderr)
+                    said = mx.tool("pensuper", "-" + letter, gone, check=True).stderr
+                    self.assertIn(text, said)
+                    self.assertTrue(said.endswith(": 0 messages\n"), said)
+            for short in ("x", "4", "xy"):
+                self.assertIn(f"{short}: no such message", mx.tool("pensuper", "-d", short, check=True).stderr)
             self.assertIn("none of these 2", mx.tool("pensuper", "-d", gone, "-d", gone[::-1], check=True).stderr)
             here, = self.queued(mx, [("ada@one.example", "u@site.example")])
             partly = mx.tool("penqueue", "-j", here, gone)
@@ -149,14 +153,27 @@ class Orders(Suite):
                 with self.subTest(words):
                     self.assertNotIn("no such", mx.tool(*words, check=True).stderr)
 
+    def test_each_message_that_was_named_is_told_in_the_words_of_postsuper(self):
+        with Instance({**nobody(), "minimal_backoff_time": "1000s"}) as mx:
+            ids = self.queued(mx, [("ada@one.example", f"u{i}@site.example") for i in range(2)])
+            for letter, one, all_of_them in (("h", "placed on hold", "Placed on hold"),
+                                             ("H", "released from hold", "Released from hold"),
+                                             ("h", "placed on hold", "Placed on hold"),
+                                             ("e", "expired", "Force-expired"), ("d", "removed", "Deleted")):
+                with self.subTest(letter):
+                    said = mx.tool("pensuper", *[w for i in ids for w in ("-" + letter, i)], check=True).stderr
+                    self.assertEqual(said, "".join(f"pensuper: {i}: {one}\n" for i in ids) +
+                                     f"pensuper: {all_of_them}: 2 messages\n")
+            for words in (["-s"], ["-p"], ["-S"]):
+                self.assertEqual(mx.tool("pensuper", *words, check=True).stderr, "")
+
     def test_an_expired_set_goes_back_to_its_senders(self):
         with Instance(nobody()) as mx:
             self.queued(
                 mx, [("ada@local.test.example", "a@rcpt.example"), ("ada@local.test.example", "b@other.example")]
             )
-            self.assertIn(
-                "Expired: 1 message", mx.tool("pensuper", "-e", "ALL", "--domain", "rcpt.example", check=True).stderr
-            )
+            said = mx.tool("pensuper", "-e", "ALL", "--domain", "rcpt.example", check=True).stderr
+            self.assertIn("Force-expired: 1 message", said)
             eventually(lambda: "returned to sender" in mx.log(), "a notification")
             eventually(
                 lambda: [r["address"] for e in mx.queue() if e["sender"] for r in e["recipients"]]
@@ -374,7 +391,7 @@ class Expired(Suite):
             )
             mx.tool("pensuper", "-h", held, check=True)
             self.assertEqual(self.entry(mx, held), ("hold", False))
-            self.assertIn("Expired: 2 messages", mx.tool("pensuper", "-e", "ALL", check=True).stderr)
+            self.assertIn("Force-expired: 2 messages", mx.tool("pensuper", "-e", "ALL", check=True).stderr)
             self.returned("other@rcpt.example")
             self.assertEqual(self.entry(mx, held), ("hold", True))
             self.assertIn(f"{held}! ", mx.tool("penqueue", "-p", check=True).stdout)
@@ -392,7 +409,7 @@ class Expired(Suite):
             mx.tool("pensuper", "-h", one, "-h", two, "-h", kept, check=True)
             mx.tool("pensuper", "-e", two, check=True)
             done = mx.tool("pensuper", "-f", "-", stdin=f"{one}\n{two}\n{waits}\n", check=True)
-            self.assertIn("Expired: 3 messages", done.stderr)
+            self.assertIn("Force-expired: 3 messages", done.stderr)
             self.returned("one@rcpt.example", "two@rcpt.example", "waits@rcpt.example")
             eventually(lambda: [e["queue_id"] for e in mx.queue()] == [kept], "the other one alone is left")
             self.assertEqual(self.entry(mx, kept), ("hold", False))
@@ -401,7 +418,7 @@ class Expired(Suite):
         with self.instance() as mx:
             waits, = self.queued(mx, [("ada@sender.example", "wait@rcpt.example")])
             self.far.replies["RCPT"] = self.gate
-            self.assertIn("Expired: 1 message\n", mx.tool("pensuper", "-e", waits, check=True).stderr)
+            self.assertIn("Force-expired: 1 message\n", mx.tool("pensuper", "-e", waits, check=True).stderr)
             self.assertTrue(self.gate.reached.wait(60), "it is tried once more")
             self.assertEqual(self.entry(mx, waits), ("active", True))
             self.assertEqual(mx.kill("qmgr"), 1)

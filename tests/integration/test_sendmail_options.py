@@ -1,6 +1,7 @@
 """sendmail's options that other programs use: each has the same effect as with Postfix."""
 import os
 import unittest
+from unittest import mock
 
 import test_submission
 from harness import *
@@ -38,6 +39,18 @@ class Options(test_submission.Submission):
                 box = mx.virtual_box("ada")
                 box.wait(1)
                 self.assertIn(b"From: " + name + b" <me@sender.example>", box.messages()[0])
+
+    def test_an_empty_full_name_is_none(self):
+        with self.instance() as mx, mock.patch.dict(os.environ, NAME="The User"):
+            for number, (words, of) in enumerate(((["-F", ""], b"me@sender.example"),
+                                                  ([], b"The User <me@sender.example>"),
+                                                  (["-F", "Me"], b"Me <me@sender.example>")), 1):
+                self.sendmail(mx, "-f", "me@sender.example", *words, "ada@virtual.test.example",
+                              stdin=f"Subject: {number}\n\nhello\n")
+                box = mx.virtual_box("ada")
+                box.wait(number)
+                found = next(m for m in box.messages() if b"Subject: %d\n" % number in m)
+                self.assertIn(b"\nFrom: " + of + b"\n", found)
 
     def test_options_that_mean_nothing_here_are_taken(self):
         accepted = (

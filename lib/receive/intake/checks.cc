@@ -206,6 +206,7 @@ bool Checks::receiving(std::string_view word, std::string_view argument, std::st
       refusal_ = "5.7.1 " + one_line(argument);
     } else {
       refusal_ = one_line(argument);
+      if (code->size() == argument.size()) refusal_ += " message content rejected";
       if (code->front() == '2') {
         warn(setting, "REJECT needs a status 4.x.x or 5.x.x, not " + std::string(*code));
         refusal_.front() = '4';

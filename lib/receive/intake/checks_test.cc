@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(blanks_before_a_colon_hide_no_field_and_stay) {
 BOOST_AUTO_TEST_CASE(a_refusal_has_a_status_and_ends_all_looking) {
   specs.header = table("h",
                        "/^A:/ REJECT\n/^B:/ REJECT no thanks\n/^C:/ REJECT 5.7.9 policy\n/^D:/ REJECT "
-                       "4.7.1 later\n/^E:/ REJECT 2.1.1 odd\n/^Z:/ WARN\n");
+                       "4.7.1 later\n/^E:/ REJECT 2.1.1 odd\n/^F:/ REJECT 5.7.2\n/^Z:/ WARN\n");
   const auto refusal = [&](std::string_view name) {
     const std::string kept = stored(std::string(name) + ": x\r\nZ: 1\r\n\r\nbody\r\n");
     BOOST_TEST((problem == ContentProblem::refused));
@@ -164,6 +164,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_has_a_status_and_ends_all_looking) {
   BOOST_TEST(refusal("B") == "5.7.1 no thanks");
   BOOST_TEST(refusal("C") == "5.7.9 policy");
   BOOST_TEST(refusal("D") == "4.7.1 later");
+  BOOST_TEST(refusal("F") == "5.7.2 message content rejected");
   BOOST_TEST(refusal("E") == "4.1.1 odd");
   BOOST_TEST(warnings.size() == 1U);
   options.keep_refused = true;

@@ -85,6 +85,12 @@ class SetResolve final : public resolve::Resolve {
       return std::string(address.substr(0, percent)) + "@" + std::string(address.substr(percent + 1));
     return std::string(address) + "@" + myorigin;
   }
+  Result<std::string> without_route(std::string_view address) const override {
+    if (broken) return fail(map::MapError::unreadable, "mydestination");
+    const std::string plain = rewrite(address);
+    const bool hides = plain.contains('%') && local_domains.contains(mail::domain_part(plain));
+    return hides ? rewrite(mail::local_part(plain)) : plain;
+  }
   Result<std::string> canonical(std::string_view address, resolve::Place place) const override {
     const auto found = canonical_senders.find(address);
     return place == resolve::Place::envelope_sender && found != canonical_senders.end() ? found->second

@@ -43,7 +43,7 @@ Result<std::optional<std::string>> find_copy(const map::MapList& maps, const res
   if (maps.empty() || address.empty()) return std::nullopt;
   const auto domain = mail::domain_part(address);
   const resolve::Options& options = resolve.options();
-  map::AddressKeys keys{.delimiters = options.recipient_delimiter};
+  map::AddressKeys keys{.delimiters = options.delimiter_of_maps()};
   keys.bare_user = idn::same_domain(domain, options.myorigin);
   if (!keys.bare_user) {
     PEN_TRY_ASSIGN(const auto address_class, resolve.class_of(domain));

@@ -77,7 +77,8 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
                                                          const map::MapList& maps, std::string_view address,
                                                          bool propagate) {
   if (maps.empty() || address.empty()) return std::nullopt;
-  PEN_TRY_ASSIGN(const map::AddressKeys keys, tables.keys_for(options, address));
+  PEN_TRY_ASSIGN(map::AddressKeys keys, tables.keys_for(options, address));
+  keys.delimiters = options.delimiter_of_maps();
   PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, address, keys));
   if (!hit) return std::nullopt;
   std::vector<std::string> out;

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "lib/base/text.h"
-#include "lib/config/config.h"
+#include "lib/config/compatibility.h"
 #include "lib/mail/delimiters.h"
 
 namespace pen::resolve {
@@ -120,6 +120,13 @@ Options from_settings(const config::Settings& s) {
            .hash_minimum = static_cast<std::size_t>(s.srs_hash_minimum),
            .max_age_days = static_cast<unsigned>(s.srs_max_age / std::chrono::days(1))};
   o.open.default_type = s.default_database_type;
+  return o;
+}
+
+Options from_config(const config::Config& config) {
+  Options o = from_settings(config.settings());
+  if (auto delimiter = config.text(config::kCleanupDelimiter))
+    o.mapping_delimiter = mail::delimiters(*std::move(delimiter), config.settings().owner_request_special);
   return o;
 }
 

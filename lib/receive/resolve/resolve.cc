@@ -32,6 +32,12 @@ class ResolveImpl final : public Resolve {
   std::string rewrite(std::string_view address, std::optional<std::string_view> remote_domain) const override {
     return rewrite_address(options_, address, remote_domain);
   }
+  Result<std::string> without_route(std::string_view address) const override {
+    std::string plain = rewrite_address(options_, address);
+    if (plain.empty() || !is_route(mail::local_part(plain))) return plain;
+    bool routed = false;
+    return undo_routing(plain, routed);
+  }
   Result<std::string> canonical(std::string_view address, Place place) const override {
     PEN_TRY_ASSIGN(auto mapped, map_canonical(options_, tables_, address, place));
     return tables_.masquerade.hide(std::move(mapped), place);

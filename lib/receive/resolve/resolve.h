@@ -63,6 +63,8 @@ struct Options {
   std::string local_transport = "local:$myhostname", virtual_transport = "virtual", relay_transport = "relay",
               default_transport = "smtp";
   std::string recipient_delimiter;
+  std::optional<std::string> mapping_delimiter;  // where addresses are mapped; nullopt: recipient_delimiter
+  const std::string& delimiter_of_maps() const { return mapping_delimiter ? *mapping_delimiter : recipient_delimiter; }
   std::string empty_address_recipient = "MAILER-DAEMON";
   std::string empty_address_default_transport_maps_lookup_key = "<>", empty_address_relayhost_maps_lookup_key = "<>";
   std::string double_bounce_sender = "double-bounce";
@@ -128,6 +130,9 @@ class Resolve {
   /// append instead of myorigin and mydomain (remote_header_rewrite_domain); nullopt: local rewriting.
   virtual std::string rewrite(std::string_view address,
                               std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
+  /// The same as routing sees it: the address that is hidden in its local part, if its domain is ours
+  /// (user%there@here). Access tables and owners of senders are looked up by it.
+  virtual Result<std::string> without_route(std::string_view address) const { return rewrite(address); }
   /// Applies the sender or recipient canonical_maps, canonical_maps, then masquerade_domains, each if its classes
   /// include the place. The address must be rewritten already.
   virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;

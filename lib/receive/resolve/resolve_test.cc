@@ -172,6 +172,49 @@ BOOST_AUTO_TEST_CASE(generic_maps_give_an_address_that_the_world_knows) {
   BOOST_TEST(!Generic::open(options, "texthash:/does/not/exist")->map("jo@example.org"));
 }
 
+BOOST_AUTO_TEST_CASE(a_route_within_our_domains_is_undone_and_no_other) {
+  const auto resolve = Site().open();
+  for (const auto& [given, plain] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"a%there.example@example.org", "a@there.example"},
+           {"a%there.example@[192.0.2.25]", "a@there.example"},
+           {"there.example!a@example.org", "a@there.example"},
+           {"\"a@there.example\"@example.org", "a@there.example"},
+           {"a%b.example%there.example@example.org", "a%b.example@there.example"},
+           {"a%there.example@elsewhere.example", "a%there.example@elsewhere.example"},
+           {"a%there.example@[192.0.2.26]", "a%there.example@[192.0.2.26]"},
+           {"Jo@Example.org", "Jo@Example.org"},
+           {"jo", "jo@example.org"},
+           {"", ""}})
+    BOOST_TEST(resolve->without_route(given).value() == plain);
+}
+
+BOOST_AUTO_TEST_CASE(addresses_are_mapped_by_the_delimiter_of_cleanup_and_known_by_the_program_s_own) {
+  constexpr const char* kMain =
+      "myhostname = mx.example.org\nvirtual_alias_domains = alias.example\n"
+      "virtual_alias_maps = inline:{ info@alias.example = jo@remote.example }\n";
+  struct Row {
+    const char *own, *of_cleanup, *expanded;
+    Listed listed;
+  };
+  for (const Row& row : {Row{"", "-o recipient_delimiter=+", "jo+x@remote.example", Listed::no},
+                         Row{"+", "-o recipient_delimiter=", "info+x@alias.example", Listed::elsewhere},
+                         Row{"+", "", "jo+x@remote.example", Listed::elsewhere}}) {
+    const auto config = config::Config::parse(
+        {"/x",
+         kMain + ("recipient_delimiter = " + std::string(row.own) + "\n"),
+         "cleanup unix n - n - 0 cleanup " + std::string(row.of_cleanup) + "\n25 inet n - n - - smtpd\n",
+         {}},
+        {});
+    const auto resolve = Resolve::open(from_config(config.with(*config.find_service("25", config::ServiceType::inet))));
+    BOOST_REQUIRE(resolve);
+    const auto mapped = (*resolve)->expand_virtual("info+x@alias.example");
+    BOOST_REQUIRE(mapped);
+    BOOST_TEST(mapped->addresses.at(0) == row.expanded);
+    BOOST_CHECK((*resolve)->listed("info+x@alias.example").value() == row.listed);
+    for (const auto& problem : config.report()) BOOST_TEST(!problem.message().contains("without effect"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(canonical_tables_apply_by_class_and_keep_extensions) {
   options.canonical_maps = "inline:{ jo@example.org = Jo.Doe@example.org }";
   options.sender_canonical_maps = "inline:{ bo = bo.sender, ring=gnir@example.org, gnir=ring@example.org }";
