@@ -165,7 +165,7 @@ Result<std::optional<std::string>> CdbFile::find_exactly(std::string_view key) c
   const auto [table, slots] = pair_at(head);
   if (slots == 0) return std::nullopt;
   if (table < kHeader || table + std::uint64_t{slots} * kPair > size_) return damaged();
-  std::uint32_t slot = hash / kTables % slots;
+  auto slot = static_cast<std::uint32_t>(hash / kTables % slots);
   for (std::uint32_t tried = 0; tried < slots; ++tried, slot = (slot + 1) % slots) {
     PEN_TRY_ASSIGN(const std::string entry, read(table + std::uint64_t{slot} * kPair, kPair));
     const auto [its_hash, record] = pair_at(entry);

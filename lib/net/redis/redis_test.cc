@@ -121,6 +121,10 @@ BOOST_AUTO_TEST_CASE(what_is_no_reply_or_too_much_is_refused_before_it_takes_mem
   BOOST_TEST(error_of("hello\r\n") == "malformed");
   BOOST_TEST(error_of("*1\r\n!x\r\n") == "malformed");
   BOOST_TEST(error_of(":12x\r\n") == "malformed");
+  // RESP3, which no server is asked for.
+  for (const char* reply :
+       {",1.5\r\n", "#t\r\n", "%1\r\n+a\r\n+b\r\n", "~1\r\n+a\r\n", "(123\r\n", "=7\r\ntxt:abc\r\n", ">1\r\n+a\r\n"})
+    BOOST_TEST(error_of(reply) == "malformed", reply);
   BOOST_TEST(error_of("*1025\r\n") == "too large");
   BOOST_TEST(error_of("*2147483647\r\n") == "too large");
   BOOST_TEST(error_of("*4294967297\r\n") != "not whole");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
@@ -48,7 +49,7 @@ std::string format_command(const std::vector<std::string>& words) {
     sizes.push_back(w.size());
   }
   char* text = nullptr;
-  const int size = ::redisFormatCommandArgv(&text, static_cast<int>(words.size()), at.data(), sizes.data());
+  const auto size = ::redisFormatCommandArgv(&text, static_cast<int>(words.size()), at.data(), sizes.data());
   PEN_CHECK(size >= 0, "out of memory for a redis command");
   std::string out(text, static_cast<std::size_t>(size));
   ::redisFreeCommand(text);
@@ -71,6 +72,8 @@ Reply* place(const redisReadTask* task) {
 }
 
 void* create_string(const redisReadTask* task, char* text, std::size_t size) {
+  if (task->type != REDIS_REPLY_STRING && task->type != REDIS_REPLY_STATUS && task->type != REDIS_REPLY_ERROR)
+    return nullptr;
   Reply* r = place(task);
   r->kind = task->type == REDIS_REPLY_ERROR    ? Reply::Kind::error
             : task->type == REDIS_REPLY_STATUS ? Reply::Kind::status
@@ -78,9 +81,11 @@ void* create_string(const redisReadTask* task, char* text, std::size_t size) {
   r->text.assign(text, size);
   return r;
 }
-void* create_array(const redisReadTask* task, int elements) {
+template <class Count>
+void* create_array(const redisReadTask* task, Count elements) {
+  if (task->type != REDIS_REPLY_ARRAY) return nullptr;
   auto* budget = static_cast<Budget*>(task->privdata);
-  if (elements < 0 || static_cast<std::size_t>(elements) > budget->items) {
+  if (std::cmp_less(elements, 0) || std::cmp_greater(elements, budget->items)) {
     budget->exceeded = true;  // before memory for them is allocated
     return nullptr;
   }
@@ -99,7 +104,15 @@ void* create_integer(const redisReadTask* task, long long value) {
 void* create_nil(const redisReadTask* task) { return place(task); }
 void free_object(void* root) { delete static_cast<Reply*>(root); }
 
-redisReplyObjectFunctions functions{create_string, create_array, create_integer, create_nil, free_object};
+#if HIREDIS_MAJOR >= 1
+// Its reader knows the types of RESP3 too, which no server has been asked for: nullptr makes a reply malformed.
+void* refuse_double(const redisReadTask*, double, char*, std::size_t) { return nullptr; }
+void* refuse_bool(const redisReadTask*, int) { return nullptr; }
+redisReplyObjectFunctions functions{
+    create_string, create_array<std::size_t>, create_integer, refuse_double, create_nil, refuse_bool, free_object};
+#else
+redisReplyObjectFunctions functions{create_string, create_array<int>, create_integer, create_nil, free_object};
+#endif
 
 }  // namespace
 

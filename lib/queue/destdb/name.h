@@ -10,6 +10,7 @@
 /// Meaning: a name matches a destination by its host or address, and a route by its next hop or its recipients'
 ///          domain: names_of() lists the names that match.
 /// Pure; any thread.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

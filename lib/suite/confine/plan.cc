@@ -86,28 +86,28 @@ std::vector<std::string> kept_out(const config::Settings& s, const Secrets& secr
 
 std::vector<Place> written_places(const Program& row, const config::Settings& s, bool screens) {
   std::vector<Place> out;
-  using Kind = Place::Kind;
-  const auto add = [&](Writes which, std::string path, Kind kind = Kind::directory, bool writable = true) {
+  using enum Place::Kind;
+  const auto add = [&](Writes which, std::string path, Place::Kind kind = directory, bool writable = true) {
     if ((row.writes & which) != 0) out.push_back({std::move(path), kind, writable});
   };
   const auto add_locked = [&](Writes which, const std::string& path) {  // the lock stands beside the directory
     if (path.empty()) return;
     add(which, path);
-    add(which, path + ".lock", Kind::file);
+    add(which, path + ".lock", file);
   };
   add(kQueueLog, s.queue_log_directory);
   add(kSpool, s.spool_directory);
-  add(kMaildrop, s.queue_directory + "/maildrop", Kind::tree);
-  add(kCorrupt, s.queue_directory + "/corrupt", Kind::tree);
-  add(kTicketKeys, s.data_directory + "/tls_ticket_keys", Kind::file);
+  add(kMaildrop, s.queue_directory + "/maildrop", tree);
+  add(kCorrupt, s.queue_directory + "/corrupt", tree);
+  add(kTicketKeys, s.data_directory + "/tls_ticket_keys", file);
   add(kDestinations, s.data_directory + "/destdb");
   add_locked(kSenders, s.data_directory + "/senders");
   if (s.suppression_list) add_locked(kSenders, s.data_directory + "/suppressed");
   const std::string policies = s.data_directory + "/mta_sts";
   add(kPolicies, policies);
-  add(kPolicyLocks, policies, Kind::directory, false);
-  add(kPolicyLocks, policies + "/lock.mdb", Kind::file);
-  add(kPolicyLocks, policies + "/open.lock", Kind::file);
+  add(kPolicyLocks, policies, directory, false);
+  add(kPolicyLocks, policies + "/lock.mdb", file);
+  add(kPolicyLocks, policies + "/open.lock", file);
   add(kTlsReports, s.data_directory + "/tlsrpt");
   add(kDmarcReports, s.data_directory + "/dmarcrpt");
   add(kUndelivered, s.data_directory + "/events");
