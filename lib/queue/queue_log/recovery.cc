@@ -346,8 +346,8 @@ std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s, const std::optio
 SegmentSource RecoveryState::Source::found() const {
   // A copy: sources move, and the log goes on with segments that are not to be read here.
   return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
-             SegmentUse from) -> std::optional<SegmentHeader> {
-    const auto it = std::lower_bound(all->begin(), all->end(), from,
+             SegmentUse use) -> std::optional<SegmentHeader> {
+    const auto it = std::lower_bound(all->begin(), all->end(), use,
                                      [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
     return it == all->end() ? std::nullopt : std::optional(*it);
   };
