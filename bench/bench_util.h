@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include <cstdint>
 
 #include <algorithm>
 #include <cerrno>

@@ -33,7 +33,7 @@ Result<void> give_files(const Fd& directory, const service::Account& to, Moved& 
                         const std::function<void(std::uint64_t)>& progress) {
   Fd again(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!again) return fail_errno("open");
-  const std::unique_ptr<DIR, decltype(&::closedir)> listing(::fdopendir(again.get()), &::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(again.get()), &::closedir);
   if (!listing) return fail_errno("open");
   (void)again.release();  // closed with the listing
   auto told = std::chrono::steady_clock::now();

@@ -7,6 +7,7 @@
 ///          filter become '_', for values are the client's words. The text of the template itself is not filtered.
 /// Source:  postconf(5) default_rbl_reply, smtpd_reject_footer, smtpd_expansion_filter.
 /// Pure; any thread.
+#include <cstdint>
 #include <string>
 #include <string_view>
 
