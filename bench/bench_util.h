@@ -10,10 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <xxhash.h>
-#include <cstdint>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
