@@ -331,6 +331,7 @@ async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& reque
   notice.envelope = std::move(report.envelope);
   notice.envelope.client.protocol = "local";
   notice.queue_id = notice_id(request.original->queue_id);
+  notice.envelope.arrival = request.original->arrival;
   notice.before = std::move(report.before);
   notice.after = std::move(report.after);
   notice.original_bytes = std::min<std::uint64_t>(report.original_bytes, head.size());

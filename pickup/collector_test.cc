@@ -333,6 +333,8 @@ BOOST_AUTO_TEST_CASE(a_notice_that_is_made_again_has_the_same_queue_id) {
   BOOST_TEST(queue.stored[0].envelope.queue_id == id + "z");
   BOOST_TEST(mail::is_queue_id(queue.stored[0].envelope.queue_id));
   BOOST_TEST((queue.stored[0].envelope.arrival > WallTime()));
+  // By both qmgr knows it.
+  BOOST_TEST((queue.stored[0].envelope.arrival == queue.stored[1].envelope.arrival));
 }
 
 BOOST_AUTO_TEST_CASE(a_file_of_another_version_is_left_where_it_is) {

@@ -8,7 +8,7 @@
 /// Use:     if (!earlier.is_new(id)) earlier.look(envelope, [](Found found) { … });     // else there is none
 /// How:     the log knows the ids of the last tens of thousands of messages. One whose id says that it was made
 ///          kKnown ago or longer, or says nothing, is looked for in all logs: mail of slow clients, of maildrop after a
-///          stop. What root's tools hand in is not looked for.
+///          stop. What root's tools and pickup hand in is not looked for.
 /// Bounds:  one look at a time, for kAtOnce messages together, with a pause as long as the look took: strangers may be
 ///          slow as often as they like. The caller bounds how many wait.
 /// Thread:  the loop's. The object must outlive its coroutine.

@@ -77,6 +77,7 @@ Entry to_entry(const Active& m, Place place) {
   e.forced_expire = m.forced_expire;
   e.tenant = m.envelope().tenant;
   e.priority = m.envelope().priority;
+  e.signer = m.envelope().signer;
   e.release = m.envelope().release;
   e.attempt = m.attempt();
   return e;

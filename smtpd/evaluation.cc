@@ -11,6 +11,10 @@ namespace pen::smtpd {
 namespace {
 
 constexpr std::size_t kMaxReply = 510;  // RFC 5321 section 4.5.3.1.5, without CRLF
+std::string fitting(std::string reply) {
+  if (reply.size() > kMaxReply) reply.resize(kMaxReply);
+  return reply;
+}
 /// For the count of refusals: what a restriction is about. Those that do what a table or a server says are policy.
 metrics::Reason reason_of(Check check) {
   using enum Check;
@@ -130,7 +134,7 @@ Evaluation::Answer Evaluation::refuse(int code, std::string_view dsn, const Name
   if (!name.value.empty() || !name.kind.empty()) reply += fmt::format("<{}>: ", name.value);
   if (!name.kind.empty()) reply += fmt::format("{} rejected: ", name.kind);
   reply += text;
-  if (reply.size() > kMaxReply) reply.resize(kMaxReply);
+  reply = fitting(std::move(reply));
   if (warning) {
     log_line("reject_warning", reply);
     return Answer::dunno;
@@ -154,7 +158,8 @@ Evaluation::Answer Evaluation::server_error(std::string_view what) {
 }
 
 Evaluation::Answer Evaluation::defer_if_refused(std::string_view dsn, const Name& name, std::string_view text) {
-  if (if_reject_.empty()) if_reject_ = fmt::format("450 {} <{}>: {} rejected: {}", dsn, name.value, name.kind, text);
+  if (if_reject_.empty())
+    if_reject_ = fitting(fmt::format("450 {} <{}>: {} rejected: {}", dsn, name.value, name.kind, text));
   return Answer::dunno;
 }
 
@@ -168,6 +173,7 @@ Evaluation::Answer Evaluation::refuse_if_permitted(int code, std::string_view ds
     if_permit_ = name.kind.empty()
                      ? fmt::format("{} {} {}", code, status, text)
                      : fmt::format("{} {} <{}>: {} rejected: {}", code, status, name.value, name.kind, text);
+    if_permit_ = fitting(std::move(if_permit_));
   }
   return Answer::dunno;
 }

@@ -264,7 +264,7 @@ async::Task<std::string> TopSource::tell(std::string queue_id) {
     const std::string address = whole.recipients[i].address;
     if (routes.contains(address)) continue;
     views::Route route;
-    const auto asked = co_await ask(ipc::destinations::Explain{1, address, whole.sender, whole.tenant},
+    const auto asked = co_await ask(ipc::destinations::Explain{1, address, whole.sender, whole.tenant, whole.signer},
                                     [&route](ipc::destinations::FromQmgr& m) {
                                       if (auto* e = std::get_if<ipc::destinations::Explained>(&m))
                                         route.explained = std::move(*e);

@@ -200,7 +200,6 @@ void Config::derive() {
   derived_["config_directory"] = sources_.directory;
   derived_["install_prefix"] = surroundings_.install_prefix;
   derived_["software_version"] = version();
-  find_programs();
   // The host's name needs a domain, and the domain is the rest of the host's name: each is derived from the one that
   // is set.
   const auto set = [this](std::string_view name) { return entries_.contains(name) ? text(name).value_or("") : ""; };
@@ -214,6 +213,7 @@ void Config::derive() {
     const std::size_t dot = host.find('.');
     derived_["mydomain"] = dot == std::string::npos || dot + 1 == host.size() ? "localdomain" : host.substr(dot + 1);
   }
+  find_programs();
   if (std::string origin = text("myorigin").value_or(""); origin.starts_with('/')) read_origin(origin);
   if (entries_.contains("mynetworks")) return;
   const auto style = parse_choice(trim(text("mynetworks_style").value_or("")), NetworksStyle{});

@@ -11,6 +11,7 @@ constexpr std::string_view kDigits = "0123456789BCDFGHJKLMNPQRSTVWXYZbcdfghjklmn
 static_assert(kDigits.size() == 52);
 constexpr std::size_t kSecondsDigits = 6;
 constexpr std::size_t kMicrosDigits = 4;
+constexpr std::int64_t kMostAhead = 5'000'000;  // microseconds
 // Six digits, like most inode numbers.
 constexpr std::uint64_t kCounterRange = 51ULL * 51 * 51 * 51 * 51 * 51;
 
@@ -42,7 +43,8 @@ QueueIdGenerator::QueueIdGenerator(const Clock& clock, Random random)
 
 std::string QueueIdGenerator::next() {
   const std::int64_t now = clock_.wall_now().time_since_epoch().count();
-  last_ = std::max(now, last_ + 1);
+  // A clock that was set back is followed: an id says when it was made, and the counter keeps ids apart.
+  last_ = last_ > now + kMostAhead ? now : std::max(now, last_ + 1);
   counter_ = (counter_ + 1) % kCounterRange;
   std::string id;
   append_number(id, static_cast<std::uint64_t>(last_ / 1'000'000), 52, kSecondsDigits);

@@ -57,6 +57,8 @@ bool miss_address(Search& search, std::string_view address, std::string_view dom
 bool miss_domain(Search& search, std::string_view domain, bool parent_domains, bool first_whole) {
   std::string_view name = domain;
   bool whole = first_whole;
+  // A client's word: no domain is as long, and each of its parents would be a question.
+  if (name.size() > mail::kMaxDomain) return search.miss(name, whole);
   while (!name.empty()) {
     if (!search.miss(name, whole)) return false;
     whole = kPart;

@@ -38,11 +38,16 @@ bool Shaping::tell_again(const std::string& what) {
   return true;
 }
 
-Gate* Shaping::gate_for(const Cluster& c, Scope scope, Sender* sender, std::string_view source) {
+Gate* Shaping::gate_for(const Cluster& c, Scope scope, const Message* message, std::string_view source) {
   Group& g = *c.group;
   if (scope == Scope::provider) return &g.all;
-  if (shaping::of_domain(scope) && sender != nullptr) {
-    if (Flow* const f = flow_of(sender, g)) return f->gate ? f->gate.get() : &make_gate(*f, *sender);
+  if (shaping::of_domain(scope) && message != nullptr) {
+    const bool signs = scope == Scope::signing_domain;
+    Sender* const s = signs ? signer_of(*message) : message->sender;
+    if (Flow* const f = flow_of(s, g)) {
+      Flow::Side& side = signs ? f->signs : f->sends;
+      return side.gate ? side.gate.get() : &make_gate(*f, side, *s);
+    }
   }
   return &source_gate(g, source);
 }
@@ -56,10 +61,9 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
   const shaping::Reply reply = shaping::own_words(words, std::array{of.recipient, of.original, of.sender});
   const Rule* const rule = options_.shaping->rules.classify(cluster.group->provider, reply);
   if (rule == nullptr || rule->cls == Class::none) return std::nullopt;
-  // What does not say which domain it was signed by is taken to be signed by the sender's.
-  Sender* sender = message == nullptr ? nullptr : message->sender;
-  if (rule->scope == Scope::signing_domain && message != nullptr && message->signer != nullptr)
-    sender = message->signer;
+  const Sender* const sender = message == nullptr                     ? nullptr
+                               : rule->scope == Scope::signing_domain ? signer_of(*message)
+                                                                      : message->sender;
   const std::string who = sender == nullptr || sender->domain.empty() ? "mail without a sender" : sender->domain;
   if (rule->cls == Class::configuration) {
     if (tell_again(who + ' ' + rule->name))
@@ -78,7 +82,7 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
                               refused ? ", and wait instead of going back" : "", of_rule(*rule, words)));
     return ComplaintVerdict{rule->cls, false};
   }
-  Gate* const g = gate_for(cluster, rule->scope, sender, source);
+  Gate* const g = gate_for(cluster, rule->scope, message, source);
   ComplaintVerdict verdict{rule->cls, refused};
   switch (rule->cls) {
     case Class::rate:

@@ -149,11 +149,14 @@ struct Group {
   List<Destination> hosts;                        // of the provider
 };
 
-/// Mail of one domain to one provider: what it sends, and what it signs.
+/// Mail of one domain to one provider: what it sends, and what it signs, which a reply may complain of apart.
 struct Flow {
+  struct Side {
+    Minute delivered;
+    std::unique_ptr<Gate> gate;  // nullptr: there was no complaint of it
+  };
   Group* group = nullptr;
-  Minute delivered;
-  std::unique_ptr<Gate> gate;  // nullptr: there was no complaint of it
+  Side sends, signs;
 };
 
 /// A domain that mail is from or that signs it, as far as receivers tell senders apart.

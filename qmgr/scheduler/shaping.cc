@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "lib/base/text.h"
 #include "qmgr/scheduler/cluster.h"
@@ -142,8 +143,10 @@ void Shaping::sweep() {
   };
   std::erase_if(senders_, [&](auto& at) {
     Sender& s = *at.second;
-    return s.messages == 0 && s.idle_since + kSenderKept <= clock_.now &&
-           std::ranges::all_of(s.flows, [&](auto& f) { return f->gate == nullptr || unused(*f->gate); });
+    return s.messages == 0 && s.idle_since + kSenderKept <= clock_.now && std::ranges::all_of(s.flows, [&](auto& f) {
+             return std::ranges::all_of(std::array{&f->sends, &f->signs},
+                                        [&](Flow::Side* side) { return side->gate == nullptr || unused(*side->gate); });
+           });
   });
   std::erase_if(groups_, [&](auto& at) {
     Group& g = *at.second;
@@ -343,13 +346,13 @@ void Shaping::judge(Group& g) {
   if (g.all.waiting > 0) mark(g.all);
 }
 
-Gate& Shaping::make_gate(Flow& f, const Sender& s) {
-  f.gate = std::make_unique<Gate>();
-  f.gate->group = f.group->name;
-  f.gate->domain = s.domain;
-  f.gate->delivered = f.delivered;
-  load(*f.gate);
-  return *f.gate;
+Gate& Shaping::make_gate(Flow& f, Flow::Side& side, const Sender& s) {
+  side.gate = std::make_unique<Gate>();
+  side.gate->group = f.group->name;
+  side.gate->domain = &side == &f.signs ? signed_by(s.domain) : s.domain;
+  side.gate->delivered = side.delivered;
+  load(*side.gate);
+  return *side.gate;
 }
 
 Flow* Shaping::flow_of(Sender* s, Group& g) {
@@ -359,7 +362,11 @@ Flow* Shaping::flow_of(Sender* s, Group& g) {
   Flow& f = *s->flows.emplace_back(std::make_unique<Flow>());
   f.group = &g;
   // In a cluster another host may learn of it.
-  if (table_.shared_rates() != nullptr || table_.find_learned(g.name + '\0' + '\0' + s->domain)) make_gate(f, *s);
+  const auto learned = [&](const std::string& domain) {
+    return table_.shared_rates() != nullptr || table_.find_learned(g.name + '\0' + '\0' + domain);
+  };
+  if (learned(s->domain)) make_gate(f, f.sends, *s);
+  if (learned(signed_by(s->domain))) make_gate(f, f.signs, *s);
   return &f;
 }
 
@@ -379,9 +386,13 @@ Gate* Shaping::gate_of(const Job& j, unsigned kind) {
       return named_source(source_of(j));
     case 5:
       return j.message->tenant == nullptr ? nullptr : j.message->tenant->limit;
+    case 6: {
+      Flow* const f = flow_of(j.message->sender, *r.cluster->group);
+      return f == nullptr ? nullptr : f->sends.gate.get();
+    }
     default: {
-      Flow* const f = flow_of(kind == 6 ? j.message->sender : j.message->signer, *r.cluster->group);
-      return f == nullptr ? nullptr : f->gate.get();
+      Flow* const f = flow_of(signer_of(*j.message), *r.cluster->group);
+      return f == nullptr ? nullptr : f->signs.gate.get();
     }
   }
 }
@@ -471,12 +482,14 @@ void Shaping::delivered(const Job& j) {
   };
   count(g.all);
   count(source_gate(g, source_of(j)));
-  for (Sender* const s : {j.message->sender, j.message->signer}) {
-    Flow* const f = flow_of(s, g);
-    if (f == nullptr) continue;
-    f->delivered.add(clock_.now);
-    if (f->gate) count(*f->gate);
-  }
+  const auto count_side = [&](Flow* f, Flow::Side Flow::* which) {
+    if (f == nullptr) return;
+    Flow::Side& side = f->*which;
+    side.delivered.add(clock_.now);
+    if (side.gate) count(*side.gate);
+  };
+  count_side(flow_of(j.message->sender, g), &Flow::sends);
+  count_side(flow_of(signer_of(*j.message), g), &Flow::signs);
 }
 
 void Shaping::set_waking(Gate& g) {
@@ -592,7 +605,10 @@ std::string Shaping::shown(const Gate& g) {
   if (g.group.empty()) return g.name;
   std::string out = g.group;
   if (!g.source.empty() && g.source != kNoSource) out += " from " + g.source;
-  if (!g.domain.empty()) out += " of " + g.domain;
+  if (g.domain.starts_with("d="))
+    out += " signed by " + g.domain.substr(2);
+  else if (!g.domain.empty())
+    out += " of " + g.domain;
   if (!g.name.empty()) out += " by " + g.name;
   return out;
 }
@@ -659,7 +675,8 @@ std::vector<LimitState> Shaping::of_group(Group& g, const std::function<bool(con
   for (const auto& t : g.transports) add(t.get());
   for (const auto& [domain, sender] : senders_)
     for (const auto& f : sender->flows)
-      if (f->group == &g) add(f->gate.get());
+      if (f->group == &g)
+        for (const Flow::Side* side : {&f->sends, &f->signs}) add(side->gate.get());
   return out;
 }
 
@@ -668,7 +685,9 @@ std::vector<LimitState> Shaping::of(const RouteSet& r, const MailOf& mail) {
   const std::string_view source = source_of(*r.cluster);
   const auto its_own = [&](const Gate& g) {
     if (!g.source.empty() && g.source != (source.empty() ? kNoSource : source)) return false;
-    if (!g.domain.empty() && !mail.sender_domain.empty() && g.domain != mail.sender_domain) return false;
+    if (!g.domain.empty() && !mail.sender_domain.empty() && g.domain != mail.sender_domain &&
+        g.domain != signed_by(mail.signer.empty() ? mail.sender_domain : mail.signer))
+      return false;
     return g.name.empty() || &g == r.cluster->gate;
   };
   std::vector<Group*> groups{r.cluster->group};
@@ -746,7 +765,8 @@ std::size_t Shaping::forget(std::string_view name) {
   for (const auto& s : g->sources) drop(s.get());
   for (const auto& [domain, sender] : senders_)
     for (const auto& f : sender->flows)
-      if (f->group == g) drop(f->gate.get());
+      if (f->group == g)
+        for (const Flow::Side* side : {&f->sends, &f->signs}) drop(side->gate.get());
   return count;
 }
 

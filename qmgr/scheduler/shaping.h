@@ -137,9 +137,13 @@ class Shaping {
   Sender& sender_of(std::string_view domain);
   /// nullptr: the group is no provider, so that its senders are not distinguished; or s is nullptr.
   Flow* flow_of(Sender* s, Group& g);
+  /// What is not known to be signed by another domain counts as signed by the sender's.
+  static Sender* signer_of(const Message& m) { return m.signer != nullptr ? m.signer : m.sender; }
+  /// "d=example.org": the domain of a gate for what this domain signs.
+  static std::string signed_by(std::string_view domain) { return "d=" + std::string(domain); }
   Gate* named(const std::string& name);
   void judge(Group& g);
-  Gate& make_gate(Flow& f, const Sender& s);
+  Gate& make_gate(Flow& f, Flow::Side& side, const Sender& s);
   /// wanted: only these gates; empty: all.
   std::vector<LimitState> of_group(Group& g, const std::function<bool(const Gate&)>& wanted = {});
   /// nullptr: the gate is this host's own, or there is no cluster.
@@ -156,7 +160,7 @@ class Shaping {
   void tell(bool warning, std::string text) { news_.push_back({warning, std::move(text)}); }
   /// Whether this is the first time in an hour.
   bool tell_again(const std::string& what);
-  Gate* gate_for(const Cluster& c, shaping::Scope scope, Sender* sender, std::string_view source);
+  Gate* gate_for(const Cluster& c, shaping::Scope scope, const Message* message, std::string_view source);
   void complained_of_rate(Gate& g, const shaping::Rule& rule, std::string_view words, std::optional<seconds> pause,
                           std::uint64_t last_minute, bool slows);
   void complained_of_connections(const Cluster& c, Destination& from, std::string_view source,

@@ -64,6 +64,7 @@ struct MailAddresses {
 /// Whose mail it is, as limits tell it apart; "": not known, so that nothing is left out for it.
 struct MailOf {
   std::string_view sender_domain{}, tenant{};
+  std::string_view signer{};  // "": the sender's domain
 };
 
 /// What is to become of a recipient after a refusal that complains of something.

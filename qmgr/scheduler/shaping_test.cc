@@ -401,9 +401,9 @@ BOOST_AUTO_TEST_CASE(only_what_the_reply_names_goes_slower) {
   }
   BOOST_TEST(world.put_off["calm.example"] == 0U);
   world.offer("flood.example", 1, 1);  // all of its mail may be put off just now
-  BOOST_TEST(world.limit_of("big", "flood.example") != "none");
+  BOOST_TEST(world.limit_of("big", "d=flood.example") != "none");
   BOOST_TEST(world.limit_of("big") == "none");
-  BOOST_TEST(world.told("shaping: big of flood.example rests for 300 s"));
+  BOOST_TEST(world.told("shaping: big signed by flood.example rests for 300 s"));
   BOOST_TEST(world.refusals < 60U);
 }
 
@@ -415,7 +415,7 @@ BOOST_AUTO_TEST_CASE(what_is_complained_of_a_signing_domain_holds_for_what_it_si
   };
   world.offer("a.example", 1, 1);
   world.run(seconds(5));
-  BOOST_TEST(world.told("shaping: big of esp.example rests for 300 s"));
+  BOOST_TEST(world.told("shaping: big signed by esp.example rests for 300 s"));
   BOOST_TEST(world.limit_of("big", "a.example") == "none");
   world.offer("b.example", 3, 2);  // signed by the same
   world.offer("c.example", 3, 3);
@@ -443,6 +443,16 @@ BOOST_AUTO_TEST_CASE(a_complaint_of_an_envelope_s_domain_spares_what_its_signer_
   world.run(seconds(10));
   BOOST_TEST(world.told("warning: shaping: big of bad.example takes nothing"));
   BOOST_TEST(world.delivered["good.example"] == 3U);
+  // Nor does what the signer sends itself.
+  world.answer = [](auto&&, const std::string& domain, SteadyTime) {
+    return domain == "esp.example" ? "550 5.7.1 not from your (customer)" : "";
+  };
+  world.offer("esp.example", 3, 3);
+  world.run(seconds(5));
+  world.offer("good.example", 3, 2);
+  world.run(seconds(10));
+  BOOST_TEST(world.told("warning: shaping: big of esp.example takes nothing"));
+  BOOST_TEST(world.delivered["good.example"] == 6U);
 }
 
 BOOST_AUTO_TEST_CASE(a_block_has_mail_wait_that_else_would_go_back) {
@@ -867,7 +877,7 @@ BOOST_AUTO_TEST_CASE(who_has_not_heard_of_a_complaint_does_not_undo_it) {
   world.answer = [](auto&&...) { return kTooMuchOfDomain; };
   world.offer("a.example", 1, 1);
   world.run(seconds(10));
-  const std::string limit = world.limit_of("big", "a.example");
+  const std::string limit = world.limit_of("big", "d=a.example");
   BOOST_TEST(limit == "1/m");
   for (const auto& request : world.table.rates.take_requests())
     if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) world.table.rates.told(tell->id, 1, true);
@@ -876,11 +886,11 @@ BOOST_AUTO_TEST_CASE(who_has_not_heard_of_a_complaint_does_not_undo_it) {
   risen.complaints = 3;
   risen.complained = world.wall() - seconds(5000);
   risen.used = world.wall();
-  world.core().rate_heard("big||a.example|", encode(risen), seconds(0));
-  BOOST_TEST(world.limit_of("big", "a.example") == limit);
+  world.core().rate_heard("big||d=a.example|", encode(risen), seconds(0));
+  BOOST_TEST(world.limit_of("big", "d=a.example") == limit);
   bool told = false;
   for (const auto& request : world.table.rates.take_requests())
-    if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) told |= tell->key == "big||a.example|";
+    if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) told |= tell->key == "big||d=a.example|";
   BOOST_TEST(told);
 }
 

@@ -18,6 +18,7 @@ Result<std::string> read_at(const ipc::Content& content, std::uint64_t at, std::
 }  // namespace
 
 async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived, async::Until until) {
+  const WallTime arrived = derived.envelope.arrival;
   Message message(intake, std::move(derived.envelope.facts()));
   std::vector<mail::Recipient> recipients = std::move(derived.envelope.recipients);
   mail::Envelope& envelope = message.envelope();
@@ -25,7 +26,10 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   envelope.discharges = std::move(derived.envelope.discharges);
   if (!derived.queue_id.empty()) {
     envelope.queue_id = std::move(derived.queue_id);
-    envelope.arrival = intake.loop.clock().wall_now();
+    // The same on every try, for qmgr knows a message by its id and its arrival; its time begins now.
+    const WallTime now = intake.loop.clock().wall_now();
+    envelope.arrival = arrived == WallTime{} ? now : arrived;
+    if (envelope.arrival < now) envelope.release = now;
   }
   message.made_here(derived.own.inspected);
   message.may_be_signed(true);  // where this program signs at all

@@ -27,7 +27,9 @@ struct OwnMail {
 };
 
 struct Derived {
-  mail::Envelope envelope;  // queue_id, arrival and body facts are filled in
+  // queue_id and body facts are filled in; so is arrival, but for one with a queue_id of its own, which has the same
+  // arrival each time it is made
+  mail::Envelope envelope;
   // "": a new one. With a given id, a message that is known already is not queued again, and that counts as success.
   std::string queue_id;
   std::string fields;  // whole header fields, CRLF after each

@@ -583,7 +583,8 @@ async::Task<Commit> Message::commit(async::Until until) {
                          std::ranges::any_of(envelope_.recipients, beyond_ascii);
   }
   envelope_.body = body.take_facts();
-  if (!iequals(body.signed_by(), mail::domain_part(envelope_.sender))) envelope_.signer = to_lower(body.signed_by());
+  if (!idn::same_domain(body.signed_by(), mail::domain_part(envelope_.sender)))
+    envelope_.signer = to_lower(body.signed_by());
   tell_unsigned(body);
   if (!body.unsealed().empty() && intake_.log_info)
     intake_.log_info(envelope_.queue_id + ": not sealed: " + body.unsealed());

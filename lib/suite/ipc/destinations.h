@@ -43,7 +43,8 @@ struct Explain {
   std::string recipient;
   std::string sender;
   std::string tenant = {};  // of the mail; empty: it has none, or it is not known
-  PEN_FIELDS(request, recipient, sender, tenant)
+  std::string signer = {};  // mail::MessageFacts::signer
+  PEN_FIELDS(request, recipient, sender, tenant, signer)
 };
 
 /// The sources of outgoing mail. Answered by one SourceSeen each, its SourceGroups behind it, Done. Orders name one

@@ -156,8 +156,9 @@ struct Entry {
   std::uint64_t share_waits = 0;  // deferred: how many of its tenant's messages wait for a share of the active set
   std::int8_t priority = 0;       // this and the next one: not of a brief one
   WallTime release{};             // nothing is sent before; the epoch: it may be sent at once
+  std::string signer;             // mail::MessageFacts::signer; not of a brief one
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire, more, domains,
-             originals, bounced, fault, tenant, attempt, share_waits, priority, release)
+             originals, bounced, fault, tenant, attempt, share_waits, priority, release, signer)
 };
 struct Content {
   std::uint64_t request = 0;
