@@ -620,7 +620,9 @@ class Rotation(Suite):
                                  r"sender.example.next next._domainkey.sender.example: not in DNS")
                 dns.set(name, "TXT", [record])
                 keys.records[name] = record
-                instance.wait_log("dkim: DNS has the record of key sender.example.next, which signs since", seconds=150)
+                # Each program asks for itself: that of the mail to come.
+                instance.wait_log(r"smtpd\[\d+\]: dkim: DNS has the record of key sender.example.next, which signs",
+                                  seconds=150)
                 self.assertEqual(sent(), ["e1", "next"])
                 self.assertRegex(instance.tool("pendkim", "check").stdout,
                                  r"r1 r1._domainkey.sender.example: ok, over since .*: its record stays until ")

@@ -63,10 +63,11 @@ class Shaping(Suite):
             google.replies["MAIL"] = lambda session, line: (
                 "\r\n".join(GOOGLE_DOMAIN) if "@flood.example" in line else None)
             send(mx.port, "ada@flood.example", ["a@g.example"], mail())
-            mx.wait_log(r"shaping: google of flood\.example rests for 1800 s, then gets 1/m: rule google-rate-dkim")
+            mx.wait_log(r"shaping: google signed by flood\.example rests for 1800 s, then gets 1/m: "
+                        "rule google-rate-dkim")
             sessions = len(google.sessions)
             send(mx.port, "ada@flood.example", ["b@g.example"], mail())
-            mx.wait_log(r"to=<b@g\.example>, relay=none, .*status=deferred \(google of flood\.example rests after")
+            mx.wait_log(r"to=<b@g\.example>, relay=none, .*status=deferred \(google signed by flood\.example rests")
             send(mx.port, "ada@calm.example", ["c@g.example"], mail())
             self.assertEqual(google.wait_messages(1)[0].recipients, ["c@g.example"])
             self.assertLessEqual(len(google.sessions), sessions + 1)
