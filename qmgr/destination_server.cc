@@ -411,7 +411,8 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   if (route.recipient.empty()) route.recipient = m.recipient;
   const std::string domain =
       m.sender.contains('@') ? to_lower(m.sender.substr(m.sender.rfind('@') + 1)) : std::string();
-  const Explanation found = manager_.event()->scheduler.explain(route, {.sender_domain = domain, .tenant = m.tenant, .signer = m.signer});
+  const Explanation found =
+      manager_.event()->scheduler.explain(route, {.sender_domain = domain, .tenant = m.tenant, .signer = m.signer});
   explain_route(e, route, found, limits_(route.transport));
   e.classes = co_await classes_of(found);
   (void)channel.send(backend(m.request));

@@ -36,12 +36,12 @@ Screener::Place::~Place() {
 
 async::Task<Result<Screener::Place>> Screener::enter(async::Until until) {
   if (places_.try_acquire()) co_return Place(*this);
-  struct Waiting {
+  struct InLine {
     std::size_t& count;
-    explicit Waiting(std::size_t& all) : count(all) { ++count; }
-    ~Waiting() { --count; }
+    explicit InLine(std::size_t& all) : count(all) { ++count; }
+    ~InLine() { --count; }
   };
-  const Waiting waits(waiting_);
+  const InLine waits(waiting_);
   PEN_CO_TRY(co_await places_.acquire(until));
   co_return Place(*this);
 }

@@ -33,7 +33,7 @@ void Session::log_disconnect() {
 }
 
 async::Task<void> Session::serve(Server& server, async::Stream stream, async::SocketAddress from,
-                                 async::Listener::Slot slot) {
+                                 [[maybe_unused]] async::Listener::Slot slot) {
   ++server.counts.sessions;
   ++server.counts.live;
   {

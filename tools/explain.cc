@@ -51,10 +51,11 @@ ipc::queue::Entry find(const config::Config& config, const std::string& queue_id
 views::Route ask(DestinationClient& qmgr, const std::string& recipient, const ipc::queue::Entry& message) {
   using namespace ipc::destinations;
   views::Route route;
-  const auto done = qmgr.ask(Explain{1, recipient, message.sender, message.tenant, message.signer}, [&route](FromQmgr& m) {
-    if (auto* e = std::get_if<Explained>(&m)) route.explained = std::move(*e);
-    if (auto* e = std::get_if<Entry>(&m)) route.hosts.push_back(views::from_qmgr(std::move(*e)));
-  });
+  const auto done =
+      qmgr.ask(Explain{1, recipient, message.sender, message.tenant, message.signer}, [&route](FromQmgr& m) {
+        if (auto* e = std::get_if<Explained>(&m)) route.explained = std::move(*e);
+        if (auto* e = std::get_if<Entry>(&m)) route.hosts.push_back(views::from_qmgr(std::move(*e)));
+      });
   if (!done)
     route.unknown = "the queue manager cannot be reached: " + qmgr.why();
   else if (done->outcome != Outcome::ok)

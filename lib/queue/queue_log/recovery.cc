@@ -347,8 +347,8 @@ SegmentSource RecoveryState::Source::found() const {
   // A copy: sources move, and the log goes on with segments that are not to be read here.
   return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
              SegmentUse use) -> std::optional<SegmentHeader> {
-    const auto it = std::lower_bound(all->begin(), all->end(), use,
-                                     [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    const auto it =
+        std::lower_bound(all->begin(), all->end(), use, [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
     return it == all->end() ? std::nullopt : std::optional(*it);
   };
 }
