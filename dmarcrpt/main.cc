@@ -78,7 +78,8 @@ class Reports : public daily_reports::Reporter<DomainDay> {
     }
     co_return out;
   }
-  bool worth(const DomainDay& day) const override { return takes_mail(day); }
+  /// Nothing was kept of a day that met the bounds of all.
+  bool worth(const DomainDay& day) const override { return takes_mail(day) && !day.rows.empty(); }
   std::string message(const DomainDay& day, const Target& target) override {
     std::string compressed = daily_reports::compress(report_xml(day, from_));
     const std::uint64_t limit = target.max_size;

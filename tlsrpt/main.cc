@@ -52,6 +52,8 @@ class Reports : public daily_reports::Reporter<DomainDay> {
     out.targets = read_records(texts);
     co_return out;
   }
+  /// Nothing was kept of a day that met the bounds of all.
+  bool worth(const DomainDay& day) const override { return !day.policies.empty(); }
   std::string message(const DomainDay& day, const Target& target) override {
     const std::string compressed = daily_reports::compress(report_json(day, from_));
     return report_mail(day, from_, target.value, compressed, loop_.clock().wall_now(), random_);

@@ -60,7 +60,8 @@ class Days {
   Day* today(std::string_view domain, WallTime now);
   /// The day is to have so many bytes more. False: there is no room for them.
   bool grow(Day& day, std::size_t more);
-  void restore(Day stored);
+  /// False: there is no room for it, and it leaves the store with the next changes.
+  bool restore(Day stored);
   /// The past days whose time has come, oldest first; all: every day, also the current one.
   std::vector<std::pair<std::int64_t, std::string>> due(WallTime now, bool all = false) const;
   const Day* find(std::int64_t day, const std::string& domain) const;
@@ -112,13 +113,17 @@ bool Days<Day>::grow(Day& day, std::size_t more) {
 }
 
 template <class Day>
-void Days<Day>::restore(Day stored) {
+bool Days<Day>::restore(Day stored) {
   stored.bytes = stored.reckoned();
-  if (days_.size() >= kMaxDomains || bytes_ + stored.bytes > kMaxBytes || stored.domain.empty()) return;
   Key key{stored.day, stored.domain};
+  if (days_.size() >= kMaxDomains || bytes_ + stored.bytes > kMaxBytes || stored.domain.empty()) {
+    changed_.insert(std::move(key));
+    return false;
+  }
   if (const auto at = days_.find(key); at != days_.end()) bytes_ -= at->second.bytes;
   bytes_ += stored.bytes;
   days_.insert_or_assign(std::move(key), std::move(stored));
+  return true;
 }
 
 template <class Day>

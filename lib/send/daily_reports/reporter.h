@@ -57,7 +57,9 @@ class Reporter {
     if (!store_->warning().empty()) log::warning("{}", store_->warning());
     auto stored = store_->load();
     if (!stored) return log::warning("what had gathered cannot be read: {}", stored.error().message());
-    for (auto& day : *stored) days_.restore(std::move(day));
+    std::size_t left_out = 0;
+    for (auto& day : *stored) left_out += days_.restore(std::move(day)) ? 0 : 1;
+    if (left_out > 0) log::warning("{} days of domains are dropped without a report: there is no room", left_out);
   }
   void start() {
     tools_.loop.spawn("store", keep_written(this));
@@ -82,7 +84,7 @@ class Reporter {
   virtual Result<void> post(const Day& day, const std::string& url) = 0;
 
  private:
-  static constexpr seconds kWriteEach{5};  // what a kill may cost
+  static constexpr seconds kWriteEach{5};  // what a kill may cost, and more where much is written
   // A day is written as a whole: one more message for each of many large ones must not keep the disk busy.
   static constexpr std::size_t kWriteRate = std::size_t{1} << 20;  // bytes in a second
   static constexpr seconds kLookEach{60};                          // for reports whose time has come
