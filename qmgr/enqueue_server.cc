@@ -81,12 +81,14 @@ void EnqueueServer::take_later(const std::shared_ptr<Session>& s, const ipc::enq
   const std::size_t size = m.inline_body.size() + 1024;
   s->unanswered += size;
   ++unanswered_;
+  ++looked_for_;
   auto kept = std::make_shared<Kept>(Kept{m, std::string(m.inline_body), std::string(m.session)});
   kept->message.inline_body = kept->body;
   kept->message.session = kept->session;
   earlier_.look(m.envelope, [this, s, size, kept](EarlierMail::Found found) {
     s->unanswered -= size;
     --unanswered_;
+    --looked_for_;
     if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
     if (!closed_) return take_in(s, kept->message, found);
     if (kept->message.lease != 0) spool_->give_back(kept->message.lease);

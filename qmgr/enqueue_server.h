@@ -32,6 +32,8 @@ class EnqueueServer {
   std::size_t queued() const;
   /// Messages taken and not yet durable.
   std::size_t unanswered() const { return unanswered_; }
+  /// Of these: those whose id is looked for in the queue.
+  std::size_t looked_for() const { return looked_for_; }
   std::size_t receivers() const { return sessions_.size(); }
 
  private:
@@ -68,7 +70,7 @@ class EnqueueServer {
   spool::Spool* spool_;  // nullptr: large bodies are refused for want of space
   std::size_t inline_limit_;
   std::set<std::shared_ptr<Session>> sessions_;
-  std::size_t unanswered_ = 0;
+  std::size_t unanswered_ = 0, looked_for_ = 0;
   bool draining_ = false, closed_ = false;
 };
 

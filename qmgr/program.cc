@@ -547,7 +547,7 @@ async::Task<void> Program::drain() {
   const SteadyTime end = loop_.now() + options_.drain_time;
   const SteadyTime until = end - std::min(options_.drain_time / 4, milliseconds(1000));
   while (loop_.now() < until) {
-    if (manager_->scheduler().figures().in_hand == 0 && enqueue_.leases() == 0) break;
+    if (manager_->scheduler().figures().in_hand == 0 && enqueue_.leases() == 0 && enqueue_.looked_for() == 0) break;
     committed_.reset();
     (void)co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))});
   }
@@ -561,7 +561,9 @@ async::Task<void> Program::drain() {
     writer_.kick();  // looks in the next turn whether there is something
     for (int turn = 0; turn < 2; ++turn) co_await loop_.yield();
     if (!writer_.busy() && enqueue_.unanswered() == 0) break;
-    if (writer_.busy()) (void)co_await committed_.wait({.deadline = end});
+    // Else it is a look for an id that has not ended.
+    const SteadyTime next = writer_.busy() ? end : std::min(end, loop_.now() + milliseconds(10));
+    (void)co_await committed_.wait({.deadline = next});
   }
   while (enqueue_.queued() > 0 && loop_.now() < end) (void)co_await loop_.sleep(milliseconds(1));  // the answers leave
   if (shared_) co_await shared_->leave(loop_.now() + milliseconds(200));

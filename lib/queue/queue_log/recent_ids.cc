@@ -56,7 +56,12 @@ const RecentIds::Accepted* RecentIds::find(const Key& key) const {
 }
 
 void RecentIds::add(const Key& key, const Accepted& accepted) {
-  if (find(key) == nullptr) add_new(key, accepted);
+  const Accepted* const known = find(key);
+  if (known == nullptr) return add_new(key, accepted);
+  if (known->arrived != WallTime::min()) return;
+  Accepted with_arrival = *known;
+  with_arrival.arrived = accepted.arrived;
+  set(key, with_arrival);
 }
 
 void RecentIds::set(const Key& key, const Accepted& accepted) {

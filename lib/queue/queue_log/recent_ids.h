@@ -39,7 +39,7 @@ class RecentIds {
     older_.prefetch(key);
   }
 
-  /// An id that is known keeps what it was added with.
+  /// An id that is known keeps what it was added with; an arrival that was not known is filled in.
   void add(const Key& key, const Accepted& accepted);
   void add(std::string_view queue_id, const Accepted& accepted) { add(key_of(queue_id), accepted); }
   /// One that is known, too, gets this.

@@ -36,4 +36,15 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_known_keeps_what_it_was_added_with) {
   BOOST_TEST(ids.find("m")->ticket == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(an_arrival_that_was_not_known_is_filled_in) {
+  RecentIds ids(20, 7);
+  const pen::WallTime arrived(pen::seconds(1'800'000'000));
+  ids.add("m", {1, {1, 24}});
+  ids.add("m", {3, {3, 24}, arrived});
+  ids.add("m", {4, {4, 24}, arrived + pen::seconds(1)});
+  BOOST_REQUIRE(ids.find("m") != nullptr);
+  BOOST_TEST((ids.find("m")->arrived == arrived));
+  BOOST_TEST(ids.find("m")->ticket == 1U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
