@@ -17,8 +17,7 @@ constexpr milliseconds kLongestPause{1000};
 bool EarlierMail::is_new(std::string_view queue_id) const {
   const auto made = mail::queue_id_time(queue_id);
   if (!made) return false;
-  const auto age = loop_.clock().wall_now() - *made;
-  return age < kKnown && age > -kKnown;
+  return *made >= manager_.log().known_since() && *made < loop_.clock().wall_now() + kAhead;
 }
 
 void EarlierMail::look(const mail::Envelope& envelope, Then then) {

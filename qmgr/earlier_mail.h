@@ -6,9 +6,9 @@
 ///          taken over could make mail that waits, and that it cannot open, vanish by handing in other mail under its
 ///          id.
 /// Use:     if (!earlier.is_new(id)) earlier.look(envelope, [](Found found) { … });     // else there is none
-/// How:     the log knows the ids of the last tens of thousands of messages. One whose id says that it was made
-///          kKnown ago or longer, or says nothing, is looked for in all logs: mail of slow clients, of maildrop after a
-///          stop. What root's tools and pickup hand in is not looked for.
+/// How:     the log knows the ids of the last tens of thousands of messages that this process took. One whose id says
+///          that it was made before those, or says nothing, is looked for in all logs: mail that waited for a restart
+///          of qmgr, in maildrop or in a program, what is imported, and on a busy host mail of slow clients.
 /// Bounds:  one look at a time, for kAtOnce messages together, with a pause as long as the look took: strangers may be
 ///          slow as often as they like. The caller bounds how many wait.
 /// Thread:  the loop's. The object must outlive its coroutine.
@@ -25,7 +25,7 @@ namespace pen::qmgr {
 
 class EarlierMail {
  public:
-  static constexpr seconds kKnown{60};
+  static constexpr seconds kAhead{60};        // of the clock: an id that says so tells nothing
   static constexpr std::size_t kAtOnce = 64;  // for more, filters of segments say little
 
   enum class Found : std::uint8_t {

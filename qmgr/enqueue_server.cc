@@ -65,9 +65,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
     (void)s->channel.send(Enqueued{m.request, Outcome::refused, "no such lease"});
     return;
   }
-  // Root's tools may do anything, and an import of many thousands looks for their ids itself. pickup's ids are names of
-  // drop files, of which a stop leaves many.
-  if (s->carrier.program.empty() || s->carrier.program == "pickup" || earlier_.is_new(m.envelope.queue_id))
+  if (earlier_.is_new(m.envelope.queue_id))
     take_in(s, m, EarlierMail::Found::none);
   else
     take_later(s, m);

@@ -63,6 +63,7 @@ Log& QueueLog::State::add_log(std::int64_t disk_interval, const std::vector<seco
 
 // --- new mail ---
 
+WallTime QueueLog::known_since() { return state_->ids.known_since(state_->around.clock.wall_now()); }
 bool QueueLog::has_space() const { return !state_->around.failed && state_->pool.has_space(); }
 bool QueueLog::disk_full() const { return state_->around.failed || state_->pool.starved(); }
 

@@ -94,6 +94,8 @@ class QueueLog {
   Result<Appended> append(const Envelope& envelope);
   static constexpr std::size_t kMaxMessage = 64U << 20;
   static constexpr std::size_t kMaxQueueId = 64;
+  /// append() recognises the id of every message that was taken from then on. Grows with what is taken.
+  WallTime known_since();
   /// Whether append() would be refused for want of space.
   bool has_space() const;
   /// The same, and it is not that the next segment is just being made: the disk has no room for it, or has failed.

@@ -77,6 +77,7 @@ void RecentIds::add_new(const Key& key, const Accepted& accepted) {
   if (newer_.entries.size() >= half_) {
     std::swap(newer_, older_);
     newer_.clear();
+    ++forgettings_;
   }
   newer_.add(key, accepted, half_);
 }

@@ -49,6 +49,8 @@ class RecentIds {
   /// nullptr: not known (any more). Valid until the next add.
   const Accepted* find(const Key& key) const;
   const Accepted* find(std::string_view queue_id) const { return find(key_of(queue_id)); }
+  /// How often the older half was forgotten.
+  std::uint64_t forgettings() const { return forgettings_; }
 
  private:
   struct Entry {
@@ -76,6 +78,7 @@ class RecentIds {
   std::size_t half_;
   std::uint64_t seed_;
   Generation newer_, older_;
+  std::uint64_t forgettings_ = 0;
 };
 
 }  // namespace pen::queue_log

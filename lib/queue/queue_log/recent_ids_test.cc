@@ -1,5 +1,7 @@
 #include "lib/queue/queue_log/recent_ids.h"
 
+#include "lib/queue/queue_log/known_ids.h"
+
 #include <boost/test/unit_test.hpp>
 #include <string>
 
@@ -45,6 +47,24 @@ BOOST_AUTO_TEST_CASE(an_arrival_that_was_not_known_is_filled_in) {
   BOOST_REQUIRE(ids.find("m") != nullptr);
   BOOST_TEST((ids.find("m")->arrived == arrived));
   BOOST_TEST(ids.find("m")->ticket == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(every_id_that_was_taken_since_then_is_known) {
+  const auto at = [](std::uint64_t second) { return pen::WallTime(pen::seconds(1'800'000'000 + second)); };
+  constexpr std::uint64_t kHalf = 10;
+  for (const std::uint64_t asked_each : {1U, 7U, 45U}) {
+    KnownIds ids(2 * kHalf, 7, at(0));
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      ids.accepted.add("m" + std::to_string(i), {i + 1, {i, 24}});
+      if (i % asked_each != 0) continue;
+      const pen::WallTime since = ids.known_since(at(i));
+      BOOST_TEST((ids.known_since(at(0)) == since));  // a clock that is set back changes nothing
+      for (std::uint64_t j = 0; j <= i; ++j)
+        BOOST_TEST((at(j) < since || ids.accepted.find("m" + std::to_string(j)) != nullptr));
+      if (i < kHalf) BOOST_TEST((since == at(0)));
+      if (asked_each == 1) BOOST_TEST((since >= at(i) - pen::seconds(2 * kHalf)));  // as much as is known
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -37,7 +37,8 @@ namespace pen::queue_log {
 
 struct QueueLog::State {
   State(Storage& storage, Options options, const Clock& clock, Random& random)
-      : around(storage, std::move(options), clock, random), ids(around.options.remembered_ids, random.next()) {}
+      : around(storage, std::move(options), clock, random),
+        ids(around.options.remembered_ids, random.next(), clock.wall_now()) {}
 
   Surroundings around;
   RecoveryReport report;
