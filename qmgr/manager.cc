@@ -11,7 +11,7 @@ namespace pen::qmgr {
 
 Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
                  const Clock& clock)
-    : around_{std::move(options), log, scheduler, ports, clock}, accepting_(!around_.log.disk_full()) {
+    : around_{std::move(options), log, scheduler, ports, clock}, started_(clock.now()), accepting_(!around_.log.disk_full()) {
   const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
   const std::uint32_t most = around_.options.verification_limit;
   around_.scheduler.pseudo_message(kVerification, {.routing = most, .workers = most});
@@ -35,6 +35,9 @@ void Manager::conclude(Active& m) {
   if (m.order != Active::Order::none) return orders_.carry_out(m);
   // One that is to be returned is so without having been sent.
   if (m.waits_for == Active::WaitsFor::release && !m.forced_expire) return defer(m);
+  // After a long stop all is old: what waits for a share is tried first, if this process had no time for it yet.
+  const bool waits_for_share = m.waits_for == Active::WaitsFor::tenant || m.waits_for == Active::WaitsFor::urgency;
+  if (waits_for_share && !m.forced_expire && around_.clock.now() - started_ < around_.options.lifetime) return defer(m);
   if (rounds_.expire(m)) return;  // comes back when the records are durable
   if (!m.report_refused && reports_.start(m)) return;
   if (m.report_refused && m.remaining.empty()) reports_.give_up(m);

@@ -152,6 +152,7 @@ class Manager {
   static constexpr std::size_t kKeptActions = 2000;  // some hundred bytes each; a flood's memory goes
   std::vector<std::function<void()>> when_recovered_;
   bool order_turn_ = false, share_turn_ = false;
+  const SteadyTime started_;
   bool accepting_;
   std::uint64_t finished_ = 0, deferred_ = 0, commits_ = 0;
 };

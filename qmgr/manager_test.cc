@@ -468,6 +468,29 @@ BOOST_AUTO_TEST_CASE(mail_that_waits_for_two_shares_is_not_written_anew_for_each
   BOOST_TEST(outside.delivered["X ok@b.example"] == 1);
 }
 
+BOOST_AUTO_TEST_CASE(after_a_long_stop_old_mail_that_waits_for_a_share_is_tried_before_it_goes_back) {
+  ManagerOptions options;
+  options.tenant_messages = 1;
+  start(options);
+  qmgr->tenant = "a";
+  qmgr->send("A1", "s@x.example", {"hang@a.example"});
+  qmgr->send("A2", "s@x.example", {"hang@a.example"});
+  qmgr->run();
+  qmgr->advance(seconds(1));
+  kill();
+  outside.clock.advance(options.lifetime);
+  start(options);
+  for (int tried = 0; tried < 2; ++tried) {
+    BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
+    const auto done = qmgr->in_hand.front();
+    qmgr->in_hand.clear();
+    qmgr->answer(done);
+    for (int i = 0; i < 2; ++i) qmgr->advance(seconds(1));
+  }
+  BOOST_TEST(outside.delivered["A1 hang@a.example"] == 1);
+  BOOST_TEST(outside.delivered["A2 hang@a.example"] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(mail_that_waits_for_a_share_is_remembered_while_its_place_is_not_written) {
   ManagerOptions options;
   options.tenant_messages = 1;
