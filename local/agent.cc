@@ -90,6 +90,7 @@ Successor successor_of(const delivery::Incoming& message, const std::string& sen
   next.envelope.requiretls = old.requiretls;
   next.envelope.tenant = old.tenant;
   next.envelope.priority = old.priority;
+  next.envelope.signer = old.signer;
   next.envelope.client.protocol = "local";
   return next;
 }

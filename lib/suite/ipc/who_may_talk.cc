@@ -46,7 +46,7 @@ constexpr std::array kCarriers = {
     Carrier{"smtpd", set_of(filter, hold, verp, tenant, priority, release, signer)},
     Carrier{"qmqpd", set_of(filter, hold, tenant, priority, signer)},
     Carrier{"pickup", set_of(error_transport, filter, hold, traced, probe, verp, tenant, priority, release, signer)},
-    Carrier{"local", set_of(error_transport, transport, tenant, priority)},
+    Carrier{"local", set_of(error_transport, transport, tenant, priority, signer)},
     Carrier{"bounce", set_of(filter, hold, discharges, tenant, priority, signer)},
     Carrier{"verify", set_of(verification)},
     Carrier{"tlsrpt", set_of()},
