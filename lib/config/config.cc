@@ -225,13 +225,16 @@ void Config::derive() {
 void Config::find_programs() {
   if (!surroundings_.programs.empty()) derived_["daemon_directory"] = surroundings_.programs;
   const auto set = text("daemon_directory");
-  if (!where("daemon_directory") || !set || !surroundings_.holds_programs || surroundings_.holds_programs(*set)) return;
+  if (!where("daemon_directory") || !set || !surroundings_.holds_programs) return;
+  const auto holds = surroundings_.holds_programs(*set);
+  if (holds && *holds) return;
   std::string own = surroundings_.programs;
   if (own.empty()) own = expand(find_row("daemon_directory")->default_text).value_or("");
-  complain("daemon_directory",
-           *set + " holds no program of Penstock: passed over, the programs in " + own +
-               " are run; take the line out of main.cf",
-           Severity::warning);
+  complain(
+      "daemon_directory",
+      (holds ? *set + " holds no program of Penstock" : *set + " cannot be looked into: " + holds.error().message()) +
+          ": passed over, the programs in " + own + " are run; take the line out of main.cf",
+      Severity::warning);
   resolved_["daemon_directory"] = std::move(own);
 }
 
@@ -338,7 +341,11 @@ void Config::fill() {
 #include "lib/config/params.def"
 #undef PEN_NAME
 #undef PEN_FIELDS
+  check_values();
+  move_to_causes();
+}
 
+void Config::check_values() {
   if (const auto ports = parse_tcp_ports(settings_.known_tcp_ports); !ports)
     complain("known_tcp_ports", Parser::shown(ports.error()) + " is not name=port");
   const std::string& log = settings_.maillog_file;
@@ -352,7 +359,10 @@ void Config::fill() {
   const auto level = text("compatibility_level").value_or("");
   if (!compare_levels(level, "1"))
     complain("compatibility_level", Parser::shown(level) + " is no such level as 2 or 3.6");
-  // What is wrong with a default because of another setting belongs to that setting, and is said of it once.
+}
+
+/// What is wrong with a default because of another setting belongs to that setting, and is said of it once.
+void Config::move_to_causes() {
   constexpr int kMostSteps = 10;
   const auto cause_of = [this](const auto& self, std::string_view name, int steps) -> std::string {
     if (entries_.contains(name)) return std::string(name);

@@ -42,7 +42,7 @@ struct Surroundings {
   std::string programs{};                     ///< the directory of ours beside the running one; "": none (programs.h)
   /// Whether a directory holds our programs: a daemon_directory that does not is another mail system's, and is passed
   /// over. Empty function: every directory does.
-  std::function<bool(const std::string& directory)> holds_programs{};
+  std::function<Result<bool>(const std::string& directory)> holds_programs{};
   /// The content of a small file (myorigin = /etc/mailname); empty function: such values are an error.
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
@@ -137,6 +137,8 @@ class Config {
   void read_origin(const std::string& path);
   void find_programs();
   void fill();
+  void check_values();
+  void move_to_causes();
   void check_transports();
   void complain(std::string_view name, std::string what, Severity severity = Severity::error);
 

@@ -187,13 +187,20 @@ BOOST_AUTO_TEST_CASE(yes_and_no_are_the_only_answers) {
 BOOST_AUTO_TEST_CASE(a_directory_with_another_mail_systems_master_holds_none_of_our_programs) {
   const testing::ScratchDir scratch;
   const std::string dir = scratch.path();
-  BOOST_TEST(!holds_programs(dir));
+  BOOST_TEST(!holds_programs(dir).value());
   scratch.write("master", "#!/bin/sh\n");
-  BOOST_TEST(!holds_programs(dir));
+  BOOST_TEST(!holds_programs(dir).value());
+  for (const std::size_t before : {0UL, 256 * 1024 - 7UL, 700'000UL}) {  // wherever pieces that are read at once end
+    scratch.write("master", std::string(before, 'x') + "@(#) a program of the Penstock mail system\n");
+    BOOST_TEST(holds_programs(dir).value());
+  }
   std::filesystem::remove(scratch.file("master"));
   // This test is linked with what marks a program as ours.
   std::filesystem::create_symlink("/proc/self/exe", scratch.file("master"));
-  BOOST_TEST(holds_programs(dir));
+  BOOST_TEST(holds_programs(dir).value());
+  std::filesystem::remove(scratch.file("master"));
+  std::filesystem::create_symlink("master", scratch.file("master"));
+  BOOST_TEST(holds_programs(dir).error().is_errno(ELOOP));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

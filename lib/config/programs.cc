@@ -1,9 +1,11 @@
 #include "lib/config/programs.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -28,17 +30,27 @@ std::string programs_beside() {
   return fs::is_directory(beside, error) ? beside.string() : std::string();
 }
 
-bool holds_programs(const std::string& directory) {
+Result<bool> holds_programs(const std::string& directory) {
   const std::string path = directory + "/master";
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat st{};
-  if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return false;
-  const auto size = static_cast<std::size_t>(st.st_size);
-  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (mapped == MAP_FAILED) return false;
-  const bool found = ::memmem(mapped, size, kMark.data(), kMark.size()) != nullptr;
-  ::munmap(mapped, size);
-  return found;
+  if (!fd && (errno == ENOENT || errno == ENOTDIR)) return false;
+  if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno(path);
+  if (!S_ISREG(st.st_mode)) return false;
+  std::string text(256 * 1024, '\0');
+  std::size_t kept = 0;  // the end of what was read before: the mark may begin there
+  for (off_t at = 0;;) {
+    const ssize_t n = ::pread(fd.get(), text.data() + kept, text.size() - kept, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno(path);
+    if (n == 0) return false;
+    at += n;
+    const std::string_view had(text.data(), kept + static_cast<std::size_t>(n));
+    if (had.contains(kMark)) return true;
+    const std::string_view end = had.substr(had.size() - std::min(had.size(), kMark.size() - 1));
+    std::memmove(text.data(), end.data(), end.size());
+    kept = end.size();
+  }
 }
 
 }  // namespace pen::config
