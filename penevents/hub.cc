@@ -211,6 +211,19 @@ void Hub::write_out() {
   more_.set();
 }
 
+/// The server gets none of the events up to there. Those that cannot be read cannot be counted: they are one at least.
+void Hub::pass_over(Hook& hook, std::uint64_t to, std::string_view why) {
+  const auto counted = backlog_->count_lines(hook.position, to);
+  const bool known = counted && *counted > 0;
+  const std::uint64_t lines = known ? *counted : 1;
+  hook.position = to;
+  hook.dropped += lines;
+  if (auto saved = save_position(directory_, hook.url, to); !saved) complain(saved.error());
+  log::warning("{}: {}{} events are dropped: {}", hook.shown, known ? "" : "at least ", lines, why);
+  // For the next round of writing.
+  tell_dropped(lines, "penevents", fmt::format("{}: {}", why, hook.shown));
+}
+
 /// A server that is away for too long loses its oldest events, a segment at a time.
 void Hub::keep_bounds() {
   const auto limit = static_cast<std::uint64_t>(settings_.event_webhook_backlog_limit);
@@ -219,13 +232,7 @@ void Hub::keep_bounds() {
     while (backlog_->end() - hook.position > limit) {
       const std::uint64_t to = backlog_->next_segment(hook.position);
       if (to <= hook.position) break;
-      const std::uint64_t lines = backlog_->count_lines(hook.position, to).value_or(0);
-      hook.position = to;
-      hook.dropped += lines;
-      if (auto saved = save_position(directory_, hook.url, to); !saved) complain(saved.error());
-      log::warning("{}: {} events are dropped: more than event_webhook_backlog_limit wait", hook.shown, lines);
-      // For the next round of writing.
-      tell_dropped(lines, "penevents", "event_webhook_backlog_limit: " + hook.shown);
+      pass_over(hook, to, "more than event_webhook_backlog_limit wait");
     }
     oldest = std::min(oldest, hook.position);
   }
@@ -280,8 +287,8 @@ async::Task<void> Hub::serve_hook(std::shared_ptr<Hub> hub, std::size_t index) {
       if (!woken) break;
     }
     if (!lines || lines->empty()) {  // unreadable, or damaged: what follows may be sound
-      hub->complain(lines ? Error::from_errno(EIO, hub->directory_) : lines.error());
-      hook.position = hub->backlog_->next_segment(hook.position);
+      const Error why = lines ? Error::from_errno(EIO, hub->directory_) : lines.error();
+      hub->pass_over(hook, hub->backlog_->next_segment(hook.position), why.message());
       continue;
     }
     co_await post(hub, index, *std::move(lines));

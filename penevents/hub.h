@@ -73,6 +73,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void add(const events::Seen& event, const Origins& origin);
   void write_out();
   void tell_dropped(std::uint64_t count, std::string_view program, std::string_view why);
+  void pass_over(Hook& hook, std::uint64_t to, std::string_view why);
   void keep_bounds();
   void complain(const Error& error);
   static async::Task<void> serve_hook(std::shared_ptr<Hub> hub, std::size_t index);

@@ -1,5 +1,6 @@
 """penevents: what is told of a known run, files, readers, web servers that fail, and that mail never waits for it."""
 import csv
+import glob
 import gzip
 import json
 import os
@@ -460,6 +461,33 @@ class Web(Suite):
             self.assertNotIn("hunter2", json.dumps(logged(mx)) + mx.log())
             mx.wait_log(re.escape(url) + r": \d+ events are dropped")
             self.assertLess(port, 65536)
+
+
+    def test_a_piece_of_what_waits_that_is_damaged_is_passed_over_and_told(self):
+        answer = {"now": 503}
+        with WebServer(self.SECRET, lambda n: answer["now"]) as server:
+            mx = self.prepared(server)
+            mx.start()
+            with mx:
+                send_all(mx, 3)
+                wait_logged(mx, lambda e: len(of(e, "removed")) == 3, "mail")
+                eventually(lambda: server.batches, mx.log)
+                mx.stop()
+                path, = glob.glob(mx.path("data") + "/**/events-0*", recursive=True)
+                with open(path, "r+b") as segment:
+                    size = os.path.getsize(path)
+                    segment.write(b"x" * size)
+                # The next one is whole.
+                with open(f"{path[:-20]}{int(path[-20:]) + size:020}", "w") as following:
+                    following.write('{"id":1,"type":"removed"}\n')
+                os.chmod(following.name, 0o600)
+                shutil.chown(following.name, os.stat(path).st_uid, os.stat(path).st_gid)
+                answer["now"] = 200
+                mx.start()
+                mx.wait_log(re.escape(server.url) + ": at least 1 events are dropped: ")
+                dropped = of(wait_logged(mx, lambda e: of(e, "dropped"), "the loss"), "dropped")
+                self.assertIn(server.url, dropped[0]["reason"])
+                eventually(lambda: {1, dropped[0]["id"]} <= {e["id"] for e in server.events()}, mx.log)
 
 
 class Stopped(Suite):
