@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "lib/base/digest/digest.h"
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 
 namespace pen::penevents {
@@ -18,16 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSegment = "events-", kHook = "hook-";
 constexpr std::uint64_t kSmallest = 64 * 1024, kLargest = 4 * 1024 * 1024;
-
-Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
 
 std::string hook_name(const std::string& url) {
   std::string out(kHook);
@@ -112,18 +103,8 @@ Result<std::string> Backlog::read_bytes(std::uint64_t position, std::size_t byte
   const Fd fd(::open(path_of(at->first).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return fail_errno(path_of(at->first));
   const std::uint64_t left = at->first + at->second - position;
-  std::string out(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, left)), '\0');
-  std::size_t got = 0;
-  while (got < out.size()) {
-    const ssize_t n =
-        ::pread(fd.get(), out.data() + got, out.size() - got, static_cast<off_t>(position - at->first + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path_of(at->first));
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  out.resize(got);
-  return out;
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, left));
+  return read_at(fd.get(), position - at->first, most, path_of(at->first));
 }
 
 Result<std::string> Backlog::read(std::uint64_t position, std::size_t lines, std::size_t bytes) const {

@@ -13,6 +13,8 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/file_io.h"
+
 namespace pen::penevents {
 namespace {
 
@@ -32,16 +34,6 @@ WallTime birth_of(int fd, const struct stat& st) {
   struct statx more{};
   const bool known = ::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && (more.stx_mask & STATX_BTIME) != 0;
   return WallTime(seconds(known ? more.stx_btime.tv_sec : st.st_mtime));
-}
-
-Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
 }
 
 Result<void> compress(const std::string& from) {
@@ -104,14 +96,9 @@ Result<void> RotatingFile::begin(WallTime now) {
 
 Result<void> RotatingFile::mend_end() {
   const auto end = static_cast<off_t>(size_), from = std::max<off_t>(0, end - kLongestLine);
-  std::string tail(static_cast<std::size_t>(end - from), '\0');
-  std::size_t got = 0;
-  while (got < tail.size()) {
-    const ssize_t n = ::pread(fd_.get(), tail.data() + got, tail.size() - got, from + static_cast<off_t>(got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail_errno(options_.path);
-    got += static_cast<std::size_t>(n);
-  }
+  const auto size = static_cast<std::size_t>(end - from);
+  PEN_TRY_ASSIGN(const std::string tail, read_at(fd_.get(), static_cast<std::uint64_t>(from), size, options_.path));
+  if (tail.size() != size) return fail_errno(options_.path + " is shorter than it was", EIO);
   if (tail.back() == '\n') return {};
   const auto last = tail.rfind('\n');
   if (last == std::string::npos && from > 0) {  // nothing that was written here

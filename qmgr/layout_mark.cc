@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lib/base/fd.h"
+#include "lib/base/file_io.h"
 #include "qmgr/payload.h"
 
 namespace pen::qmgr {
@@ -30,12 +31,6 @@ unsigned read_mark(const std::string& directory) {
   return layout;
 }
 
-Result<void> sync_directory(const std::string& directory) {
-  const Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return fail_errno(directory);
-  return {};
-}
-
 }  // namespace
 
 LayoutMark::LayoutMark(std::string directory)
@@ -48,9 +43,9 @@ Result<void> LayoutMark::note(std::uint8_t layout) {
   const std::string path = directory_ + kFile, next = path + ".new";
   const std::string text = std::string(kWord) + std::to_string(layout) + "\n";
   const Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::fsync(fd.get()) != 0 || ::rename(next.c_str(), path.c_str()) != 0)
-    return fail_errno(path);
+  if (!fd) return fail_errno(path);
+  PEN_TRY(write_all(fd.get(), text, path));
+  if (::fsync(fd.get()) != 0 || ::rename(next.c_str(), path.c_str()) != 0) return fail_errno(path);
   return sync_directory(directory_);
 }
 

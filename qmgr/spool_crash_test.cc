@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/base/codec.h"
+#include "lib/base/file_io.h"
 #include "lib/queue/queue_log/queue_log.h"
 #include "lib/queue/queue_log/scan.h"
 #include "lib/queue/queue_log/testing/fault_storage.h"
@@ -125,7 +126,7 @@ struct Machine {
   void verify(const std::string& id, const Payload& p) {
     auto fd = spool->open_to_read(p.body);
     if (!fd) throw Violation{id + ": " + fd.error().message()};
-    auto bytes = read_some(fd->get(), p.size, kContentOffset);
+    auto bytes = read_at(fd->get(), kContentOffset, p.size, "read");
     if (!bytes || *bytes != Content{p.seed, p.size}.bytes()) throw Violation{id + " has other content"};
   }
   queue_log::Envelope envelope(const std::string& id, const Payload& p) {
@@ -470,7 +471,7 @@ class Workload {
   /// What was given out to read, whatever became of qmgr and of the message since.
   void read_on() {
     for (const Reader& r : readers_) {
-      auto bytes = read_some(r.fd.get(), r.payload.size, kContentOffset);
+      auto bytes = read_at(r.fd.get(), kContentOffset, r.payload.size, "read");
       if (!bytes || *bytes != Content{r.payload.seed, r.payload.size}.bytes())
         throw Violation{r.id + ": somebody who read it came to read something else"};
     }

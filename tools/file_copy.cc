@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "lib/base/fd.h"
+#include "lib/base/file_io.h"
 #include "lib/suite/service/as_account.h"
 
 namespace pen::tools {
@@ -17,17 +18,6 @@ using service::Account;
 
 constexpr std::size_t kPiece = 1U << 20;
 const Account kRoot{};
-
-Result<void> write_all(int fd, const char* data, std::size_t size, const std::string& path) {
-  while (size > 0) {
-    const ssize_t n = ::write(fd, data, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path);
-    data += n;
-    size -= static_cast<std::size_t>(n);
-  }
-  return {};
-}
 
 /// Calls `look` with the rights of that account.
 template <typename Look>
@@ -63,7 +53,7 @@ Result<std::uint64_t> copy_open_file(const Fd& in, const std::string& shown, con
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(shown);
     if (n == 0) break;
-    PEN_TRY(write_all(out.get(), piece.data(), static_cast<std::size_t>(n), to.path_of(made)));
+    PEN_TRY(write_all(out.get(), std::string_view(piece.data(), static_cast<std::size_t>(n)), to.path_of(made)));
     at = data + n;
   }
   if (::ftruncate(out.get(), std::max(at, st.st_size)) != 0) return fail_errno(to.path_of(made));
@@ -191,7 +181,7 @@ Result<void> write_file(const Folder& directory, const std::string& name, const 
   const std::string fresh = name + ".new";
   PEN_TRY(directory.remove(fresh));
   PEN_TRY_ASSIGN(const Fd fd, directory.make_file(fresh, 0600));
-  PEN_TRY(write_all(fd.get(), text.data(), text.size(), directory.path_of(fresh)));
+  PEN_TRY(write_all(fd.get(), text, directory.path_of(fresh)));
   if (::fsync(fd.get()) != 0) return fail_errno(directory.path_of(fresh));
   PEN_TRY(directory.rename(fresh, directory, name));
   return directory.sync();

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "lib/base/check.h"
+#include "lib/base/file_io.h"
 #include "lib/base/file_lock.h"
 #include "lib/mail/queue_id.h"
 
@@ -16,22 +16,7 @@ namespace pen::tools {
 namespace {
 
 constexpr std::string_view kWays = "qhm";
-
-Result<void> write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
-Result<void> sync_directory(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return fail_errno("sync " + path);
-  return {};
-}
+constexpr std::size_t kPiece = 65536;
 
 /// The word up to the next space, which is taken away as well.
 std::string_view word(std::string_view& line) {
@@ -74,15 +59,12 @@ Result<ImportLedger> ImportLedger::open(const std::string& directory, bool read_
 
 Result<void> ImportLedger::read() {
   std::string rest;
-  std::array<char, 65536> piece{};
   std::uint64_t whole = 0;  // bytes of lines that were understood
-  for (off_t at = 0;;) {
-    const ssize_t n = ::pread(file_.get(), piece.data(), piece.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path_);
-    if (n == 0) break;
-    at += n;
-    rest.append(piece.data(), static_cast<std::size_t>(n));
+  for (std::uint64_t at = 0;;) {
+    PEN_TRY_ASSIGN(const std::string piece, read_at(file_.get(), at, kPiece, path_));
+    if (piece.empty()) break;
+    at += piece.size();
+    rest += piece;
     std::size_t from = 0;
     for (std::size_t lf = 0; (lf = rest.find('\n', from)) != std::string::npos; from = lf + 1) {
       if (!take(std::string_view(rest).substr(from, lf - from)))

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 #include "lib/config/edit.h"
 #include "lib/receive/submission/wake.h"
@@ -168,14 +169,12 @@ Result<void> MergeQueue::take(QueueClient& other, const std::vector<std::string>
         write(text);
         return {};
       }
-      std::string piece(kPiece, '\0');
       for (std::uint64_t at = 0; at < envelope.body.size;) {
-        const auto most = std::min<std::uint64_t>(piece.size(), envelope.body.size - at);
-        const ssize_t n = ::pread(fd->get(), piece.data(), most, static_cast<off_t>(offset + at));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail_errno("read the content", n < 0 ? errno : EIO);
-        write(std::string_view(piece).substr(0, static_cast<std::size_t>(n)));
-        at += static_cast<std::uint64_t>(n);
+        const auto most = std::min<std::uint64_t>(kPiece, envelope.body.size - at);
+        PEN_TRY_ASSIGN(const std::string piece, read_at(fd->get(), offset + at, most, "read the content"));
+        if (piece.empty()) return fail_errno("read the content", EIO);
+        write(piece);
+        at += piece.size();
       }
       return {};
     };

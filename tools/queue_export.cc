@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/date.h"
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/mail/command.h"
@@ -108,11 +109,7 @@ void QueueExport::show(const std::vector<std::string>& ids) {
     const Read read = [&](std::uint64_t from, std::size_t most) -> Result<std::string> {
       if (fd < 0)
         return std::string(content->inline_body.substr(std::min<std::size_t>(from, content->inline_body.size()), most));
-      std::string piece(most, '\0');
-      const ssize_t n = ::pread(fd, piece.data(), most, static_cast<off_t>(content->body_offset + from));
-      if (n < 0) return fail_errno("read");
-      piece.resize(static_cast<std::size_t>(n));
-      return piece;
+      return read_at(fd, content->body_offset + from, most, "read");
     };
     if (auto wrote = write(e, *left, read); !wrote) return leave(e.queue_id, wrote.error().message());
     if (found->second.place == Place::hold) ++held_;
@@ -150,20 +147,13 @@ Result<void> QueueExport::write(const mail::Envelope& envelope, const std::vecto
   PEN_TRY(map::replace_file(path, 0600, [&](const std::string& fresh) -> Result<void> {
     const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd) return fail_errno(path);
-    int error = 0;
+    Result<void> written;
     const auto put = [&](std::string_view bytes) {
-      while (!bytes.empty() && error == 0) {
-        const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0)
-          error = errno;
-        else
-          bytes.remove_prefix(static_cast<std::size_t>(n));
-      }
+      if (written) written = write_all(fd.get(), bytes, path);
     };
     put(batch_begin(envelope, recipients, {.helo = config_.settings().myhostname, .plain = options_.plain}));
     BatchContent content(put);
-    for (std::uint64_t at = 0; at < envelope.body.size && error == 0;) {
+    for (std::uint64_t at = 0; at < envelope.body.size && written;) {
       PEN_TRY_ASSIGN(const std::string piece, read(at, std::min<std::uint64_t>(kPiece, envelope.body.size - at)));
       if (piece.empty()) return fail_errno("its content is cut short", EIO);
       content.feed(piece);
@@ -171,8 +161,7 @@ Result<void> QueueExport::write(const mail::Envelope& envelope, const std::vecto
     }
     content.finish();
     put(batch_end());
-    if (error != 0) return fail_errno(path, error);
-    return {};
+    return written;
   }));
   recipients_ += recipients.size();
   return {};

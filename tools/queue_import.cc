@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 #include "lib/queue/postfix_queue/envelope.h"
 #include "lib/receive/submission/drop_file.h"
@@ -42,12 +43,6 @@ std::string key_of(const Found& found, const postfix_queue::QueueFile& file) {
 Way way_of(Queue queue) {
   if (queue == Queue::maildrop) return Way::maildrop;
   return queue == Queue::hold ? Way::hold : Way::queue;
-}
-
-Result<void> sync_directory(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return fail_errno("sync " + path);
-  return {};
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/bytes.h"
+#include "lib/base/file_io.h"
 #include "lib/receive/submission/input.h"
 #include "lib/receive/submission/recipients.h"
 
@@ -94,13 +95,7 @@ bool Pendrop::start(const submission::Submission& mail) {
 }
 
 bool Pendrop::put(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(pipe_, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;  // pendrop has ended: its status has the reason
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
+  return write_all(pipe_, bytes, "pendrop").has_value();  // else it has ended: its status has the reason
 }
 
 bool Pendrop::piece(std::string_view bytes) { return put(length(bytes.size())) && put(bytes); }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/base/file_io.h"
 #include "lib/mail/command_refusal.h"
 #include "lib/mail/verp.h"
 
@@ -29,16 +30,6 @@ std::string refused(int status) {
     default:
       return fmt::format("554 5.3.0 Message not taken: exit status {}", status);
   }
-}
-
-bool write_all(int out, std::string_view text) {
-  while (!text.empty()) {
-    const auto n = ::write(out, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 }  // namespace
@@ -199,7 +190,7 @@ void SmtpDialogue::reset() {
 }
 
 int serve_smtp(SmtpDialogue& dialogue, int in, int out, seconds timeout) {
-  if (!write_all(out, dialogue.greeting())) return EX_IOERR;
+  if (!write_all(out, dialogue.greeting(), "reply")) return EX_IOERR;
   std::string buffer(kChunk, '\0'), replies;
   while (!dialogue.ended()) {
     pollfd ready{in, POLLIN, 0};
@@ -207,7 +198,7 @@ int serve_smtp(SmtpDialogue& dialogue, int in, int out, seconds timeout) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return EX_OSERR;
     if (n == 0) {
-      (void)write_all(out, "421 4.4.2 Error: timeout exceeded\r\n");
+      (void)write_all(out, "421 4.4.2 Error: timeout exceeded\r\n", "reply");
       return EX_TEMPFAIL;
     }
     const auto got = ::read(in, buffer.data(), buffer.size());
@@ -216,7 +207,7 @@ int serve_smtp(SmtpDialogue& dialogue, int in, int out, seconds timeout) {
     if (got == 0) return EX_OK;
     replies.clear();
     dialogue.feed(std::string_view(buffer).substr(0, static_cast<std::size_t>(got)), replies);
-    if (!write_all(out, replies)) return EX_IOERR;
+    if (!write_all(out, replies, "reply")) return EX_IOERR;
   }
   return EX_OK;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 #include "lib/config/main_cf.h"
 
@@ -113,18 +114,13 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
   // Only root may change a file's owner; for another user the new file has the right owner already.
   if (::geteuid() == 0 && ::fchown(file.fd, was.st_uid, was.st_gid) != 0) return give_up("chown " + temporary);
   if (::fchmod(file.fd, was.st_mode & 07777) != 0) return give_up("chmod " + temporary);
-  while (!text.empty()) {
-    const ssize_t n = ::write(file.fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return give_up("write " + temporary);
-    text.remove_prefix(static_cast<std::size_t>(n));
+  if (auto written = write_all(file.fd, text, "write " + temporary); !written) {
+    ::unlink(temporary.c_str());
+    return written;
   }
   if (::fsync(file.fd) != 0) return give_up("sync " + temporary);
   if (::rename(temporary.c_str(), target.c_str()) != 0) return give_up("rename " + temporary);
-  const std::string directory = target.substr(0, target.rfind('/') + 1);
-  const Closer folder{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (folder.fd < 0 || ::fsync(folder.fd) != 0) return fail_errno("sync " + directory);
-  return {};
+  return sync_directory(target.substr(0, target.rfind('/') + 1));
 }
 
 }  // namespace pen::config

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 #include "lib/map/types.h"
 
@@ -64,11 +65,8 @@ Result<Fd> memory_copy(int fd, const std::string& path) {
   PEN_TRY_ASSIGN(const std::string content, read_table_file(fd, path));
   Fd copy(::memfd_create("table", MFD_CLOEXEC));
   if (!copy) return fail(MapError::unreadable, "copy " + path, errno);
-  for (std::size_t at = 0; at < content.size();) {
-    const ssize_t n = ::write(copy.get(), content.data() + at, content.size() - at);
-    if (n < 0 && errno != EINTR) return fail(MapError::unreadable, "copy " + path, errno);
-    if (n > 0) at += static_cast<std::size_t>(n);
-  }
+  if (const auto done = write_all(copy.get(), content, path); !done)
+    return fail(MapError::unreadable, "copy " + path, done.error().sys_errno());
   return copy;
 }
 

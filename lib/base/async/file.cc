@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "lib/base/async/sync.h"
+#include "lib/base/file_io.h"
 
 namespace pen::async {
 namespace {
@@ -29,19 +30,7 @@ Task<Result<File>> File::open(HandlerPool& pool, std::string path, int flags, un
 }
 
 Task<Result<std::string>> File::pread(std::size_t size, std::uint64_t offset) const {
-  auto read_now = [fd = fd_, size, offset]() -> Result<std::string> {
-    std::string text(size, '\0');
-    std::size_t done = 0;
-    while (done < size) {
-      const ssize_t n = ::pread(fd->get(), text.data() + done, size - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return fail_errno("read");
-      if (n == 0) break;
-      done += static_cast<std::size_t>(n);
-    }
-    text.resize(done);
-    return text;
-  };
+  auto read_now = [fd = fd_, size, offset] { return read_at(fd->get(), offset, size, "read"); };
   co_return co_await pool_->run(std::move(read_now));
 }
 
@@ -50,16 +39,8 @@ Task<Result<void>> File::pwrite(std::string data, std::uint64_t offset) const {
 }
 
 Task<Result<void>> File::pwrite(std::shared_ptr<const std::string> data, std::uint64_t offset) const {
-  auto write_now = [fd = fd_, data = std::move(data), offset]() -> Result<void> {
-    std::size_t done = 0;
-    while (done < data->size()) {
-      const ssize_t n =
-          ::pwrite(fd->get(), data->data() + done, data->size() - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return fail_errno("write");
-      done += static_cast<std::size_t>(n);
-    }
-    return {};
+  auto write_now = [fd = fd_, data = std::move(data), offset] {
+    return write_all_at(fd->get(), *data, offset, "write");
   };
   co_return co_await pool_->run(std::move(write_now));
 }

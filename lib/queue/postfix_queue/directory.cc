@@ -9,6 +9,7 @@
 #include <functional>
 #include <tuple>
 
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 
 namespace pen::postfix_queue {
@@ -61,14 +62,9 @@ Result<std::string> read_file(const Folder& queue, const std::string& path) {
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(path);
   if (static_cast<std::uint64_t>(st.st_size) > kMaxFile) return fail(FileError::too_large, path);
-  std::string out(static_cast<std::size_t>(st.st_size), '\0');
-  for (std::size_t have = 0; have < out.size();) {
-    const ssize_t n = ::pread(fd.get(), out.data() + have, out.size() - have, static_cast<off_t>(have));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno(path);
-    if (n == 0) return fail(FileError::cut_short, path + ": shorter than it was");
-    have += static_cast<std::size_t>(n);
-  }
+  const auto size = static_cast<std::size_t>(st.st_size);
+  PEN_TRY_ASSIGN(std::string out, read_at(fd.get(), 0, size, path));
+  if (out.size() < size) return fail(FileError::cut_short, path + ": shorter than it was");
   return out;
 }
 

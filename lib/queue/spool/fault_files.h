@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/file_io.h"
 #include "lib/base/random.h"
 #include "lib/queue/queue_log/testing/fault_storage.h"
 #include "lib/queue/spool/files.h"
@@ -61,7 +62,7 @@ class FaultDisk {
   void write(int fd, std::string_view bytes, std::uint64_t offset) {
     operate();
     File& file = of(fd);
-    PEN_CHECK(write_all(fd, bytes, offset).has_value());
+    PEN_CHECK(write_all_at(fd, bytes, offset, "write").has_value());
     for (std::uint64_t n = offset / kSector; n * kSector < offset + bytes.size(); ++n)
       file.dirty[n].push_back(sector(fd, n));
   }
@@ -191,7 +192,7 @@ class FaultDisk {
       return {};
     }
     Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) override {
-      return read_some(fd, size, offset);
+      return read_at(fd, offset, size, "read");
     }
     Result<bool> only_here(int fd) override {
       if (disk_.cannot_tell) return fail(Error::from_errno(EINVAL, "lease"));

@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 
 namespace pen::spool {
@@ -71,10 +72,10 @@ class Directory final : public Files {
     return {};
   }
   Result<void> write(int fd, std::string_view bytes, std::uint64_t offset) override {
-    return write_all(fd, bytes, offset);
+    return write_all_at(fd, bytes, offset, "write a file in " + path_);
   }
   Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) override {
-    return read_some(fd, size, offset);
+    return read_at(fd, offset, size, "read a file in " + path_);
   }
   Result<bool> only_here(int fd) override {
     // The kernel grants a lease to write only where nobody else has the file open: fcntl(2), F_SETLEASE.
@@ -123,31 +124,6 @@ Result<std::unique_ptr<Files>> open_directory(const std::string& directory) {
   // A process that opens a file in the moment of a lease (only_here()) waits for its end, and this signal tells us.
   ::signal(SIGIO, SIG_IGN);
   return std::make_unique<Directory>(directory, std::move(fd));
-}
-
-Result<void> write_all(int fd, std::string_view bytes, std::uint64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail_errno("write spool file", n == 0 ? EIO : errno);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-    offset += static_cast<std::uint64_t>(n);
-  }
-  return {};
-}
-
-Result<std::string> read_some(int fd, std::size_t size, std::uint64_t offset) {
-  std::string out(size, '\0');
-  std::size_t got = 0;
-  while (got < size) {
-    const ssize_t n = ::pread(fd, out.data() + got, size - got, static_cast<off_t>(offset + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("read spool file");
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  out.resize(got);
-  return out;
 }
 
 }  // namespace pen::spool

@@ -56,8 +56,4 @@ Result<std::unique_ptr<Files>> open_directory(const std::string& directory);
 /// The number of the file with this name (without its directory); nullopt: not a file of a spool.
 std::optional<FileNumber> number_of(std::string_view name);
 
-/// For implementations and tools: pread() and pwrite() that handle partial results.
-Result<void> write_all(int fd, std::string_view bytes, std::uint64_t offset);
-Result<std::string> read_some(int fd, std::size_t size, std::uint64_t offset);
-
 }  // namespace pen::spool

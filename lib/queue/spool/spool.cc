@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/base/file_io.h"
 #include "lib/base/log.h"
 #include "lib/queue/spool/breakage.h"
 
@@ -60,7 +61,7 @@ std::size_t descriptor_limit() {
 }  // namespace
 
 Result<std::optional<Spool::Header>> Spool::read_header(int fd) {
-  PEN_TRY_ASSIGN(std::string block, read_some(fd, 2 * kSector, 0));
+  PEN_TRY_ASSIGN(std::string block, read_at(fd, 0, 2 * kSector, "read spool file"));
   return parse_header(std::move(block));
 }
 

@@ -1,4 +1,5 @@
 #include "lib/queue/spool/spool.h"
+#include "lib/base/file_io.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_body_whose_owner_cannot_be_written_stays_leased_with_its_
     auto fd = spool->open_to_read(ref);
     BOOST_REQUIRE(fd.has_value());
     BOOST_TEST((*Spool::read_header(fd->get()))->queue_id == id);
-    BOOST_TEST(*read_some(fd->get(), std::string(content).size(), kContentOffset) == content);
+    BOOST_TEST(*read_at(fd->get(), kContentOffset, std::string(content).size(), "read") == content);
   }
 }
 
@@ -497,7 +498,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_can_tell_who_has_a_file_open_each_lease_has_a_
   for (int i = 0; i < 3; ++i) {
     auto lease = *spool->lease(10);
     disk.write(lease.fd.get(), "content", kContentOffset);
-    for (const Fd& other : kept) BOOST_TEST(*read_some(other.get(), 7, kContentOffset) != "content");
+    for (const Fd& other : kept) BOOST_TEST(*read_at(other.get(), kContentOffset, 7, "read") != "content");
     const BodyRef ref = *spool->take(lease.lease, "id", 7);
     BOOST_TEST(file_of(ref) == 1u);
     disk.write(lease.fd.get(), "CHANGED", kContentOffset);

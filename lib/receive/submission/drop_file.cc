@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/file_io.h"
 
 namespace pen::submission {
 namespace {
@@ -19,28 +20,11 @@ constexpr mode_t kUnfinished = 0644, kFinished = 0744;
 // Existing ids mean that the clock was set back, or an attack.
 constexpr int kTries = 20;
 
-Result<void> write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("write");
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::string> read_exactly(int fd, std::uint64_t at, std::size_t size) {
-  std::string out(size, '\0');
-  std::size_t have = 0;
-  while (have < size) {
-    const ssize_t n = ::pread(fd, out.data() + have, size - have, static_cast<off_t>(at + have));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("read");
-    if (n == 0) return fail(FormatError::damaged, "shorter than it was");
-    have += static_cast<std::size_t>(n);
-  }
+  PEN_TRY_ASSIGN(std::string out, read_at(fd, at, size, "read"));
+  if (out.size() < size) return fail(FormatError::damaged, "shorter than it was");
   return out;
 }
 
@@ -87,7 +71,7 @@ DropWriter::~DropWriter() {
 }
 
 Result<void> DropWriter::put(std::string_view bytes) {
-  if (auto done = write_all(fd_, bytes); !done) return fail(std::move(done).error().within(path_));
+  PEN_TRY(write_all(fd_, bytes, "write " + path_));
   return {};
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/base/file_io.h"
+
 namespace pen::ipc {
 
 Content Content::in_memory(std::string bytes) {
@@ -28,13 +30,8 @@ Result<void> Content::read(std::uint64_t at, std::span<char> into) const {
     std::ranges::copy(memory().substr(at, into.size()), into.begin());
     return {};
   }
-  while (!into.empty()) {
-    const ssize_t n = ::pread(file_->get(), into.data(), into.size(), static_cast<off_t>(offset_ + at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail_errno("read content", n < 0 ? errno : ENODATA);
-    into = into.subspan(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
-  }
+  PEN_TRY_ASSIGN(const std::size_t got, read_at(file_->get(), offset_ + at, into, "read content"));
+  if (got < into.size()) return fail_errno("read content", ENODATA);
   if (check_) return check_(file_->get());
   return {};
 }
