@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "lib/base/bytes.h"
+#include "lib/base/file_io.h"
 #include "lib/map/cdb_file.h"
-#include "lib/map/file_map.h"
-#include "lib/map/find_folded.h"
+#include "lib/map/indexed_map.h"
 #include "lib/map/table_file.h"
 #include "lib/map/types.h"
 
@@ -77,21 +77,10 @@ Result<std::string> image_of(const std::string& path, const Content& content, co
 Result<void> write_file(const std::string& path, const Content& content, unsigned mode, const Progress& progress) {
   PEN_TRY_ASSIGN(const std::string image, image_of(path, content, progress));
   return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
-    const int fd = ::open(fresh.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return fail(MapError::unreadable, "write " + path, errno);
-    std::string_view rest = image;
-    while (!rest.empty()) {
-      const auto n = ::write(fd, rest.data(), rest.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) {
-        const int error = errno;
-        ::close(fd);
-        return fail(MapError::unreadable, "write " + path, error);
-      }
-      rest.remove_prefix(static_cast<std::size_t>(n));
-    }
-    if (::close(fd) != 0) return fail(MapError::unreadable, "close " + path, errno);
-    return {};
+    const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd) return fail(MapError::unreadable, "write " + path, errno);
+    const auto written = write_all(fd.get(), image, path);
+    return written ? written : fail(MapError::unreadable, "write " + path, written.error().sys_errno());
   });
 }
 
@@ -104,28 +93,6 @@ Result<Content> old_content(const std::string& path) {
   }));
   return content;
 }
-
-Result<std::shared_ptr<CdbFile>> load_file(const std::string& path) { return CdbFile::open(path); }
-
-class CdbMap final : public Map {
- public:
-  CdbMap(std::string spec, const std::string& path, const OpenOptions& options)
-      : Map(std::move(spec)), fold_(options.fold_keys), file_(path, *options.clock, &load_file) {}
-  Value find(std::string_view key) override {
-    PEN_TRY_ASSIGN(const auto file, file_.current());
-    return fold_ ? find_folded(*file, key) : file->find(key);
-  }
-  std::optional<std::uint32_t> owner() override { return file_.owner(); }
-  std::optional<Error> problem() override {
-    auto file = file_.current();
-    if (file) return std::nullopt;
-    return std::move(file).error();
-  }
-
- private:
-  bool fold_;
-  Reloading<CdbFile> file_;
-};
 
 }  // namespace
 
@@ -147,15 +114,9 @@ std::unexpected<Error> CdbFile::damaged() const {
 
 Result<std::string> CdbFile::read(std::uint64_t at, std::uint64_t bytes) const {
   if (at > size_ || bytes > size_ - at) return damaged();
-  std::string text(bytes, '\0');
-  std::size_t got = 0;
-  while (got < text.size()) {
-    const auto n = ::pread(fd_, text.data() + got, text.size() - got, static_cast<off_t>(at + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(MapError::unreadable, "read " + path_, errno);
-    if (n == 0) return damaged();
-    got += static_cast<std::size_t>(n);
-  }
+  auto text = read_at(fd_, at, bytes, path_);
+  if (!text) return fail(MapError::unreadable, "read " + path_, text.error().sys_errno());
+  if (text->size() < bytes) return damaged();
   return text;
 }
 
@@ -223,7 +184,7 @@ Result<std::size_t> remove_from_cdb(const std::string& path, const std::vector<s
 }
 
 std::shared_ptr<Map> make_cdb(std::string spec, const std::string& name, const OpenOptions& options) {
-  return std::make_shared<CdbMap>(std::move(spec), name + ".cdb", options);
+  return std::make_shared<IndexedMap<CdbFile>>(std::move(spec), name + ".cdb", options);
 }
 
 }  // namespace pen::map

@@ -5,8 +5,7 @@
 
 #include "lib/base/lmdb/database.h"
 #include "lib/base/lmdb/pages.h"
-#include "lib/map/file_map.h"
-#include "lib/map/find_folded.h"
+#include "lib/map/indexed_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/table_file.h"
 #include "lib/map/types.h"
@@ -76,28 +75,6 @@ Result<void> LmdbFile::each(const std::function<bool(std::string_view, std::stri
 
 namespace {
 
-Result<std::shared_ptr<LmdbFile>> load_file(const std::string& path) { return LmdbFile::open(path); }
-
-class LmdbMap final : public Map {
- public:
-  LmdbMap(std::string spec, const std::string& path, const OpenOptions& options)
-      : Map(std::move(spec)), fold_(options.fold_keys), file_(path, *options.clock, &load_file) {}
-  Value find(std::string_view key) override {
-    PEN_TRY_ASSIGN(const auto file, file_.current());
-    return fold_ ? find_folded(*file, key) : file->find(key);
-  }
-  std::optional<std::uint32_t> owner() override { return file_.owner(); }
-  std::optional<Error> problem() override {
-    auto file = file_.current();
-    if (file) return std::nullopt;
-    return std::move(file).error();
-  }
-
- private:
-  bool fold_;
-  Reloading<LmdbFile> file_;
-};
-
 /// Writes content to an empty file at path in one transaction. Errors: DatabaseError::full: the map size was too small.
 Result<void> write_content(const std::string& path, const Content& content, std::size_t map_size,
                            const Progress& progress) {
@@ -160,7 +137,7 @@ Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<
 }
 
 std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name, const OpenOptions& options) {
-  return std::make_shared<LmdbMap>(std::move(spec), name + ".lmdb", options);
+  return std::make_shared<IndexedMap<LmdbFile>>(std::move(spec), name + ".lmdb", options);
 }
 
 }  // namespace pen::map
