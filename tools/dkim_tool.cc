@@ -14,6 +14,7 @@
 #include "lib/base/base64.h"
 #include "lib/base/date.h"
 #include "lib/base/fd.h"
+#include "lib/base/file_io.h"
 #include "lib/base/text.h"
 #include "lib/config/edit.h"
 #include "lib/mail/address.h"
@@ -99,12 +100,8 @@ std::shared_ptr<const dkim::PrivateKey> load_key(const std::string& file) {
 void write_new(const std::string& path, mode_t mode, std::string_view text) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) die(kProgram, EX_CANTCREAT, path + ": " + std::strerror(errno));
-  while (!text.empty()) {
-    const auto n = ::write(fd.get(), text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) die(kProgram, EX_IOERR, path + ": " + std::strerror(errno));
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
+  if (const auto written = write_all(fd.get(), text, path); !written)
+    die(kProgram, EX_IOERR, written.error().message());
   if (::fsync(fd.get()) != 0) die(kProgram, EX_IOERR, path + ": " + std::strerror(errno));
 }
 
@@ -337,21 +334,17 @@ int DkimTool::verify() {
   return pass ? EX_OK : later ? EX_TEMPFAIL : 1;
 }
 
-int DkimTool::check() {
-  const config::Config config = load_instance(kProgram, options_.directory);
-  const Signers signers = signers_of(config);
-  if (!signers.wanted) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
-  if (signers.tables.empty())
-    die(kProgram, EX_CONFIG,
-        signers.faults.empty() ? config.settings().dkim_opendkim_conf + ": Mode is not to sign"
-                               : signers.faults.front());
-  struct Key {
-    const Signers::Table* table;
-    signing::Signing::Named named;
-    std::string record;  // its name
-    std::optional<signing::KeyDates> dates;
-  };
-  std::vector<Key> keys;
+namespace {
+
+struct CheckedKey {
+  const Signers::Table* table;
+  signing::Signing::Named named;
+  std::string record;  // its name
+  std::optional<signing::KeyDates> dates;
+};
+
+std::vector<CheckedKey> keys_of(const Signers& signers) {
+  std::vector<CheckedKey> keys;
   for (const auto& table : signers.tables) {
     auto named = table.signing->named_keys();
     if (!named) die(kProgram, EX_CONFIG, named.error().message());
@@ -368,62 +361,90 @@ int DkimTool::check() {
       keys.push_back({&table, std::move(one), std::move(record), own != nullptr ? std::optional(*own) : std::nullopt});
     }
   }
+  return keys;
+}
+
+/// What is wrong with the records of a key in DNS; empty: nothing. for_tests: the record says so.
+std::string fault_of(const dkim::PrivateKey& key, const dkim::KeyAnswer& answer, bool& for_tests) {
+  if (answer.state == dkim::KeyAnswer::State::missing) return "not in DNS: publish what pendkim dns prints";
+  for (const auto& text : answer.texts) {
+    const auto record = dkim::KeyRecord::parse(text);
+    if (!record) continue;
+    if (record->key != key.public_bytes()) return "DNS has another key";
+    for_tests = record->testing;
+    return {};
+  }
+  return "DNS has no key record there";
+}
+
+/// It signs no more, and mail that it has signed has arrived, or is lost.
+bool long_over(const CheckedKey& one, bool seals, WallTime now) {
+  return one.dates && one.dates->until && !seals && now >= *one.dates->until + kKeptAfter;
+}
+
+/// When it signs, and what is to be done about that; begins with a comma.
+std::string when_it_signs(const CheckedKey& one, bool seals, WallTime now) {
+  if (!one.dates) return {};
+  const auto &from = one.dates->from, &until = one.dates->until;
+  if (from && *from > now) return ", signs from " + utc_text(*from);
+  if (!until) return {};
+  std::string when = (*until > now ? ", signs until " : ", over since ") + utc_text(*until);
+  if (seals)
+    when += ", and goes on to seal: set arc_seal_key to the key after it";
+  else if (*until <= now)
+    when += ": its record stays until " + utc_text(*until + kKeptAfter);
+  return when;
+}
+
+enum class KeyState : std::uint8_t { good, bad, unknown };
+
+/// Prints a line, or two.
+KeyState check_key(const CheckedKey& one, const dkim::KeyAnswer& answer, WallTime now) {
+  const auto say = [&](std::string_view what) { print(fmt::format("{} {}: {}\n", one.named.name, one.record, what)); };
+  const auto key = one.table->signing->key(one.named.entry);
+  if (key && answer.state == dkim::KeyAnswer::State::unknown) {
+    say("DNS does not answer now");
+    return KeyState::unknown;
+  }
+  bool for_tests = false;
+  const std::string fault = key ? fault_of(**key, answer, for_tests) : key.error().message();
+  if (for_tests) say("DNS says that the key is for tests (t=y)");
+  const bool seals = one.table->seals(one.named.name);
+  if (long_over(one, seals, now)) {
+    say(answer.state == dkim::KeyAnswer::State::missing
+            ? "over, and not in DNS: its line and its file may go"
+            : "over since " + utc_text(*one.dates->until) + ": take its record out of DNS, then its line and its file");
+    return KeyState::good;
+  }
+  say((fault.empty() ? "ok" : fault) + when_it_signs(one, seals, now));
+  return fault.empty() ? KeyState::good : KeyState::bad;
+}
+
+}  // namespace
+
+int DkimTool::check() {
+  const config::Config config = load_instance(kProgram, options_.directory);
+  const Signers signers = signers_of(config);
+  if (!signers.wanted) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
+  if (signers.tables.empty())
+    die(kProgram, EX_CONFIG,
+        signers.faults.empty() ? config.settings().dkim_opendkim_conf + ": Mode is not to sign"
+                               : signers.faults.front());
+  const std::vector<CheckedKey> keys = keys_of(signers);
   std::vector<std::string> names;
-  for (const Key& one : keys) names.push_back(one.record);
+  for (const CheckedKey& one : keys) names.push_back(one.record);
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
   const auto answers = from_dns(options_.directory, names);
-  bool good = true, later = false;
+  bool good = signers.faults.empty(), later = false;
   const WallTime now = system_clock().wall_now();
-  for (const Key& one : keys) {
-    const std::string& name = one.named.name;
-    const auto say = [&](std::string_view what) { print(fmt::format("{} {}: {}\n", name, one.record, what)); };
-    const auto key = one.table->signing->key(one.named.entry);
-    const auto& answer = answers.at(one.record);
-    std::string problem;
-    if (!key) {
-      problem = key.error().message();
-    } else if (answer.state == dkim::KeyAnswer::State::unknown) {
-      later = true;
-      say("DNS does not answer now");
-      continue;
-    } else if (answer.state == dkim::KeyAnswer::State::missing) {
-      problem = "not in DNS: publish what pendkim dns prints";
-    } else {
-      problem = "DNS has no key record there";
-      for (const auto& text : answer.texts) {
-        const auto record = dkim::KeyRecord::parse(text);
-        if (!record) continue;
-        problem = record->key == (*key)->public_bytes() ? "" : "DNS has another key";
-        if (problem.empty() && record->testing) say("DNS says that the key is for tests (t=y)");
-        break;
-      }
-    }
-    const bool seals = one.table->seals(name);
-    const auto& own = one.dates;
-    if (own && own->until && !seals && now >= *own->until + kKeptAfter) {
-      // Mail that it has signed has arrived, or is lost.
-      say(answer.state == dkim::KeyAnswer::State::missing
-              ? "over, and not in DNS: its line and its file may go"
-              : "over since " + utc_text(*own->until) + ": take its record out of DNS, then its line and its file");
-      continue;
-    }
-    std::string when;
-    if (own && own->from && *own->from > now) {
-      when = ", signs from " + utc_text(*own->from);
-    } else if (own && own->until) {
-      when = (*own->until > now ? ", signs until " : ", over since ") + utc_text(*own->until);
-      if (seals)
-        when += ", and goes on to seal: set arc_seal_key to the key after it";
-      else if (*own->until <= now)
-        when += ": its record stays until " + utc_text(*own->until + kKeptAfter);
-    }
-    say((problem.empty() ? "ok" : problem) + when);
-    good = good && problem.empty();
+  for (const CheckedKey& one : keys) {
+    const KeyState state = check_key(one, answers.at(one.record), now);
+    good = good && state != KeyState::bad;
+    later = later || state == KeyState::unknown;
   }
   if (keys.empty()) print("no keys that can be listed\n");
   for (const std::string& fault : signers.faults) print(fault + "\n");
-  good = good && signers.faults.empty();
   return !good ? 1 : later ? EX_TEMPFAIL : EX_OK;
 }
 
@@ -438,6 +459,72 @@ bool closed_until_reload(const config::Config& config, const std::vector<std::st
     const std::string directory = file.substr(0, file.rfind('/') + 1);
     return std::ranges::any_of(hidden, [&](const std::string& key) { return key.starts_with(directory); });
   });
+}
+
+/// The keys that a rotation ends, and where its files go.
+struct Ended {
+  std::vector<std::string> names;
+  std::string folder;
+};
+
+Ended ended_by(const DkimTool::Options& options, const signing::Signing& signing, const signing::KeyDateTable& dates,
+               const std::vector<signing::Signing::Named>& named, const std::string& key_table, WallTime now) {
+  const auto algorithm = options.ed25519 ? dkim::Algorithm::ed25519_sha256 : dkim::Algorithm::rsa_sha256;
+  Ended ended{{}, options.target};
+  for (const auto& one : named) {
+    if (!iequals(one.entry.domain, options.domain)) continue;
+    const auto* own = dates.find(one.name);
+    if (own != nullptr && own->until) continue;  // has its successor
+    if (own != nullptr && own->from && *own->from > now)
+      die(kProgram, EX_USAGE, one.name + " is prepared already, and signs from " + utc_text(*own->from));
+    const auto key = signing.key(one.entry);
+    if (!key) die(kProgram, EX_CONFIG, key.error().message());
+    // A key of the other kind has a change of its own.
+    if ((*key)->algorithm() != algorithm) continue;
+    ended.names.push_back(one.name);
+    if (options.target == "." && one.entry.is_file()) {
+      const auto slash = one.entry.key.rfind('/');
+      ended.folder =
+          slash == std::string::npos ? key_table.substr(0, key_table.rfind('/')) : one.entry.key.substr(0, slash);
+    }
+  }
+  if (ended.names.empty())
+    die(kProgram, EX_NOUSER,
+        fmt::format("no key of {} signs for {}: begin with pendkim generate", dkim::algorithm_name(algorithm),
+                    options.domain));
+  return ended;
+}
+
+/// The name of the new key in the key table, which does not have it yet.
+std::string new_name(const std::string& domain, const std::string& selector,
+                     const std::vector<signing::Signing::Named>& named) {
+  std::string name = domain + "." + selector;
+  const bool taken = std::ranges::any_of(named, [&](const auto& one) {
+    return iequals(one.name, name) || (iequals(one.entry.domain, domain) && iequals(one.entry.selector, selector));
+  });
+  if (taken) die(kProgram, EX_CANTCREAT, name + " is in the key table already: choose another selector with -s");
+  return name;
+}
+
+void say_what_is_left(const config::Config& config, const std::vector<std::string>& olds, const std::string& name,
+                      WallTime from) {
+  const config::Settings& settings = config.settings();
+  print(
+      fmt::format("; publish this record before {}: from then on {} signs in place of {}, once DNS has the record\n"
+                  "; the record of {} stays until {}; pendkim check says what is due\n",
+                  utc_text(from), name, join(olds), join(olds), utc_text(from + kKeptAfter)));
+  const Signers signers = signers_of(config);
+  for (const std::string& old : olds)
+    if (std::ranges::any_of(signers.tables, [&](const auto& t) {
+          return t.signing->key_table() == settings.dkim_key_table && t.seals(old);
+        }))
+      print(fmt::format("; {0} goes on to seal (ARC): set arc_seal_key to {1} once DNS has the record of {1}\n", old,
+                        name));
+  if (closed_until_reload(
+          config, {file_of(settings.dkim_key_table), file_of(settings.dkim_signing_table), settings.dkim_key_dates}))
+    print(
+        "; now: penstock reload. Key files stand beside these tables: until then running programs cannot read the new "
+        "ones, and mail waits\n");
 }
 
 }  // namespace
@@ -463,65 +550,25 @@ int DkimTool::rotate() {
                             ? WallTime(std::chrono::floor<std::chrono::days>(now) + std::chrono::days(8))
                             : *parse_date(options_.from);
   if (from <= now) die(kProgram, EX_USAGE, "--from: this date has passed: the record must be in DNS before");
-  const auto algorithm = options_.ed25519 ? dkim::Algorithm::ed25519_sha256 : dkim::Algorithm::rsa_sha256;
-  std::vector<std::string> olds;
-  std::string folder = options_.target;
-  for (const auto& one : *named) {
-    if (!iequals(one.entry.domain, options_.domain)) continue;
-    const auto* own = (*dates)->find(one.name);
-    if (own != nullptr && own->until) continue;  // has its successor
-    if (own != nullptr && own->from && *own->from > now)
-      die(kProgram, EX_USAGE, one.name + " is prepared already, and signs from " + utc_text(*own->from));
-    const auto key = (*opened)->key(one.entry);
-    if (!key) die(kProgram, EX_CONFIG, key.error().message());
-    // A key of the other kind has a change of its own.
-    if ((*key)->algorithm() != algorithm) continue;
-    olds.push_back(one.name);
-    if (options_.target == "." && one.entry.is_file()) {
-      const auto slash = one.entry.key.rfind('/');
-      folder = slash == std::string::npos ? keys.substr(0, keys.rfind('/')) : one.entry.key.substr(0, slash);
-    }
-  }
-  if (olds.empty())
-    die(kProgram, EX_NOUSER,
-        fmt::format("no key of {} signs for {}: begin with pendkim generate", dkim::algorithm_name(algorithm),
-                    options_.domain));
+  const Ended ended = ended_by(options_, **opened, **dates, *named, keys, now);
   const std::string selector =
       !options_.selector.empty() ? options_.selector : selector_of(from) + (options_.ed25519 ? "e" : "");
-  const std::string name = options_.domain + "." + selector;
-  const bool taken = std::ranges::any_of(*named, [&](const auto& one) {
-    return iequals(one.name, name) ||
-           (iequals(one.entry.domain, options_.domain) && iequals(one.entry.selector, selector));
-  });
-  if (taken) die(kProgram, EX_CANTCREAT, name + " is in the key table already: choose another selector with -s");
+  const std::string name = new_name(options_.domain, selector, *named);
   std::size_t lines = 0;
-  const std::string with = with_successor(table_text(senders), olds, name, lines);
-  if (lines == 0) die(kProgram, EX_CONFIG, senders + ": no line names " + join(olds));
+  const std::string with = with_successor(table_text(senders), ended.names, name, lines);
+  if (lines == 0) die(kProgram, EX_CONFIG, senders + ": no line names " + join(ended.names));
+  const auto algorithm = options_.ed25519 ? dkim::Algorithm::ed25519_sha256 : dkim::Algorithm::rsa_sha256;
   const auto key = dkim::PrivateKey::generate(algorithm, static_cast<unsigned>(options_.rsa_bits));
-  const std::string base = fmt::format("{}/{}", folder, name);
+  const std::string base = fmt::format("{}/{}", ended.folder, name);
   const std::string zone = dkim::zone_line(dkim::key_name(selector, options_.domain), record_of(*key));
   write_new(base + ".private", 0600, key->pem());
   write_new(base + ".txt", 0644, zone);
   // In this order what a crash leaves is harmless: no address has the new key before its date stands.
   replace(keys, with_key(table_text(keys), name, fmt::format("{}:{}:{}.private", options_.domain, selector, base)));
-  replace(settings.dkim_key_dates, with_dates(table_text(settings.dkim_key_dates), olds, name, from));
+  replace(settings.dkim_key_dates, with_dates(table_text(settings.dkim_key_dates), ended.names, name, from));
   replace(senders, with);
   print(zone);
-  print(
-      fmt::format("; publish this record before {}: from then on {} signs in place of {}, once DNS has the record\n"
-                  "; the record of {} stays until {}; pendkim check says what is due\n",
-                  utc_text(from), name, join(olds), join(olds), utc_text(from + kKeptAfter)));
-  const Signers signers = signers_of(config);
-  for (const std::string& old : olds)
-    if (std::ranges::any_of(signers.tables, [&](const auto& t) {
-          return t.signing->key_table() == settings.dkim_key_table && t.seals(old);
-        }))
-      print(fmt::format("; {0} goes on to seal (ARC): set arc_seal_key to {1} once DNS has the record of {1}\n", old,
-                        name));
-  if (closed_until_reload(config, {keys, senders, settings.dkim_key_dates}))
-    print(
-        "; now: penstock reload. Key files stand beside these tables: until then running programs cannot read the new "
-        "ones, and mail waits\n");
+  say_what_is_left(config, ended.names, name, from);
   return EX_OK;
 }
 
