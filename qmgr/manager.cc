@@ -11,7 +11,9 @@ namespace pen::qmgr {
 
 Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
                  const Clock& clock)
-    : around_{std::move(options), log, scheduler, ports, clock}, started_(clock.now()), accepting_(!around_.log.disk_full()) {
+    : around_{std::move(options), log, scheduler, ports, clock},
+      started_(clock.now()),
+      accepting_(!around_.log.disk_full()) {
   const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
   const std::uint32_t most = around_.options.verification_limit;
   around_.scheduler.pseudo_message(kVerification, {.routing = most, .workers = most});
