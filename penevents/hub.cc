@@ -136,9 +136,13 @@ bool Hub::take(const ipc::events::Told& told) {
   if (!whole) ++malformed_;
   if (waiting_bytes_ >= kMaxWaiting)
     settle();
-  else if (!settling_)
-    settling_ = loop_.call_at(loop_.now() + kSettle, [this] { settle(); });
+  else
+    settle_soon();
   return whole;
+}
+
+void Hub::settle_soon() {
+  if (!settling_) settling_ = loop_.call_at(loop_.now() + kSettle, [this] { settle(); });
 }
 
 void Hub::settle() {
@@ -164,6 +168,7 @@ void Hub::tell_dropped(std::uint64_t count, std::string_view program, std::strin
   Event(Type::dropped, loop_.clock().wall_now()).number(Field::count, count).text(Field::reason, why).append_to(blob);
   std::string_view rest = blob;
   if (const auto seen = events::next(rest)) add(*seen, {program, {}, 0});
+  settle_soon();
 }
 
 /// Ids begin at the clock's microseconds, so that they grow over a restart although nobody keeps the last one.
@@ -220,7 +225,6 @@ void Hub::pass_over(Hook& hook, std::uint64_t to, std::string_view why) {
   hook.dropped += lines;
   if (auto saved = save_position(directory_, hook.url, to); !saved) complain(saved.error());
   log::warning("{}: {}{} events are dropped: {}", hook.shown, known ? "" : "at least ", lines, why);
-  // For the next round of writing.
   tell_dropped(lines, "penevents", fmt::format("{}: {}", why, hook.shown));
 }
 

@@ -70,6 +70,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   Result<void> open_files();
   Result<void> open_hooks();
   void settle();
+  void settle_soon();
   void add(const events::Seen& event, const Origins& origin);
   void write_out();
   void tell_dropped(std::uint64_t count, std::string_view program, std::string_view why);
