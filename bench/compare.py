@@ -90,7 +90,6 @@ local_header_rewrite_clients =
 message_size_limit = 52428800
 default_process_limit = 20000
 default_destination_concurrency_limit = {concurrency}
-maillog_file = {dir}/log/mail.log
 """
 
 
@@ -195,7 +194,7 @@ class PenstockServer:
             subprocess.run([self.bin + "/penstock", "init", self.home, "--port", str(self.port)], check=True,
                            stdout=subprocess.DEVNULL)
             with open(self.home + "/etc/main.cf", "a") as f:
-                f.write(PENSTOCK.format(sink=sink, dir=self.home, concurrency=concurrency) + settings)
+                f.write(PENSTOCK.format(sink=sink, concurrency=concurrency) + settings)
             self.configure()
             subprocess.run([self.bin + "/penstock", "-c", self.home + "/etc", "start"], check=True,
                            stdout=subprocess.DEVNULL)
