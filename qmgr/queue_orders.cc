@@ -159,11 +159,15 @@ async::Task<void> QueueServer::recovered() {
   (void)co_await done->wait();
 }
 
+async::Task<void> QueueServer::next_commit() {
+  auto committed = std::make_shared<async::Event>(loop_);
+  manager_.after_commit([committed] { committed->set(); });
+  (void)co_await committed->wait({.deadline = loop_.now() + kProgressEvery});
+}
+
 async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan) {
   while (!scan.settled()) {
-    auto committed = std::make_shared<async::Event>(loop_);
-    manager_.after_commit([committed] { committed->set(); });
-    (void)co_await committed->wait({.deadline = loop_.now() + kProgressEvery});
+    co_await next_commit();
     if (!co_await report_progress(s, request, run)) co_return false;
   }
   co_return true;

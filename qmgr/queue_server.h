@@ -85,6 +85,8 @@ class QueueServer {
   /// One look through the queue. Returns the ids of those that it missed, because they moved.
   async::Task<Result<std::vector<std::string>>> look(Session& s, const ipc::queue::List& m,
                                                      std::vector<std::string> ids, Shown& shown, const See& see);
+  /// What has come to this process by now is on the disk, or the tool is gone.
+  async::Task<void> all_written(const Session& s);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
@@ -125,6 +127,8 @@ class QueueServer {
              const Run& run);
   void give(const queue_log::Listed& l, const ipc::queue::Act& m, const std::shared_ptr<Run>& run, std::string by);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
+  /// Or some time without one.
+  async::Task<void> next_commit();
   /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
   async::Task<bool> settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan);
 
