@@ -365,8 +365,13 @@ int list(const Invocation& in, const Spec& spec) {
   if (spec.type == "texthash") {
     auto text = map::read_table_file(spec.file);
     if (!text) return failed(in, text.error());
-    for (const auto& e : map::parse_table(*text, spec.file).entries)
-      if (!show(e.key, e.value)) break;
+    map::Content content;
+    const auto warnings =
+        map::merge(content, map::parse_table(*text, spec.file).entries, spec.file, map::kMaxKey, in.build);
+    if (!warnings) return failed(in, warnings.error());
+    for (const auto& warning : *warnings) complain(in, "warning", warning);
+    for (const auto& [key, value] : content)
+      if (!show(key, value)) break;
     return status;
   }
   complain(in, "fatal", spec.text() + ": tables of this type cannot be listed");
