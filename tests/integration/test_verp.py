@@ -94,7 +94,7 @@ class Senders(Verp):
             (message,) = mx.queue()
             self.assertEqual(message["sender"], OWNER)
             queue_id = message["queue_id"]
-            self.assertIn("verp: +=\n", mx.tool("pencat", queue_id, check=True).stdout)
+            self.assertIn("verp_delimiters: +=\n", mx.tool("pencat", queue_id, check=True).stdout)
             self.assertEqual(json.loads(mx.tool("pencat", "-j", queue_id, check=True).stdout)["verp"], "+=")
             mx.kill("qmgr")
             eventually(lambda: mx.queue(), "it is there again")
