@@ -389,7 +389,7 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
     auto spec = parse_spec(in, text);
     if (!spec) {  // the only cause here is an unreadable configuration
       complain(in, "fatal", spec.error().message());
-      return EX_CONFIG;
+      return service::own_status(EX_CONFIG);
     }
     specs.push_back(*std::move(spec));
   }
@@ -408,7 +408,7 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
     if (in.remove && !any_removed && worst == EX_OK) worst = 1;
   }
   if (std::fflush(stdout) != 0 && worst == EX_OK) worst = EX_IOERR;
-  return worst;
+  return service::own_status(worst);
 }
 
 void renew_stale_tables(const config::Config& config) {
