@@ -46,7 +46,7 @@ volatile std::sig_atomic_t half_file_there = 0;
 [[noreturn]] void die(int code, const std::string& text) {
   if (half_file_there != 0) ::unlink(half_file.data());
   std::fprintf(stderr, "pendrop: %s\n", text.c_str());
-  std::exit(code);
+  std::exit(service::own_status(code));
 }
 
 void on_signal(int) {

@@ -208,7 +208,9 @@ async::Task<Answer> unlisted(Evaluation& e, std::string given, Name name, bool s
   if (*listed != resolve::Listed::no || sends_probes(e, address)) co_return Answer::dunno;
   if (*cls == AddressClass::local && iequals(mail::local_part(address), "postmaster"))
     co_return Answer::dunno;  // RFC 5321 section 4.5.1: postmaster of every local domain takes mail
-  co_return e.refuse(unlisted_code(e, *cls), sender ? "5.1.0" : "5.1.1", name, unlisted_text(e, *cls),
+  // Postfix has the status for a recipient in the text of this class, and makes one for senders of that.
+  const std::string_view of_sender = *cls == AddressClass::virtual_alias ? "5.1.7" : "5.1.0";
+  co_return e.refuse(unlisted_code(e, *cls), sender ? of_sender : "5.1.1", name, unlisted_text(e, *cls),
                      mail::ErrorClass::bounce);
 }
 

@@ -105,6 +105,10 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   BOOST_TEST(sender.say("MAIL FROM:<nobody@example.org>\r\n").starts_with("250"));  // smtpd_delay_reject
   Open at_once("smtpd_reject_unlisted_sender = yes\nsmtpd_delay_reject = no\n");
   BOOST_TEST(at_once.say("MAIL FROM:<nobody@example.org>\r\n").starts_with("550 5.1.0 "));
+  Open aliases("smtpd_reject_unlisted_sender = yes\n");
+  aliases.resolver->alias_domains.insert("alias.example");
+  BOOST_TEST(
+      aliases.rcpt("user@example.org", "nobody@alias.example").starts_with("550 5.1.7 <nobody@alias.example>: Sender"));
   rig.resolver->broken = true;
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("451 4.3.0 "));
 }

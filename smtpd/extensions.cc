@@ -57,12 +57,13 @@ mail::OddDomains odd_domains(const Conversation& talk) {
 mail::CommandOptions offered_parameters(const Conversation& talk) {
   const unsigned withheld = talk.client.esmtp ? talk.discarded().bits : ~0u;
   const auto offered = [&](unsigned bit) { return (withheld & bit) == 0; };
-  // Without its keyword a client does not know of a parameter; these two are still understood, as Postfix does.
+  // Without its keyword a client does not know of a parameter; these three are still understood, as Postfix does: AUTH=
+  // is said by clients that have always said it, to whatever server.
   return {.size = talk.client.esmtp,
           .eight_bit_mime = talk.client.esmtp,
           .dsn = offered(keyword::kDsn),
           .smtputf8 = offered(keyword::kSmtpUtf8),
-          .auth = talk.policy().auth.enabled && offered(keyword::kAuth),
+          .auth = talk.client.esmtp,
           .requiretls = offered(keyword::kRequireTls),
           .strict_paths = talk.settings().strict_rfc821_envelopes,
           .odd_domains = odd_domains(talk),

@@ -216,6 +216,13 @@ BOOST_AUTO_TEST_CASE(trouble_of_the_service_is_temporary_and_reasons_cannot_brea
   BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("454 4.7.0 "));
 }
 
+BOOST_AUTO_TEST_CASE(auth_in_mail_is_understood_where_nobody_can_log_in) {
+  testing::Rig rig;
+  rig.connect();
+  rig.say("EHLO client.example\r\n");
+  BOOST_TEST(rig.say("MAIL FROM:<a@x.example> AUTH=<>\r\n") == "250 2.1.0 Ok\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_login_permits_and_is_kept_with_the_message) {
   AuthRig rig(
       "smtpd_recipient_restrictions =\n"

@@ -20,6 +20,7 @@ namespace pen::tools {
 namespace {
 
 constexpr const char* kProgram = "pencat";
+constexpr const char* kMaildrop = "maildrop";
 constexpr std::size_t kPiece = 256 * 1024;
 
 /// The name of the file behind a descriptor, for people.
@@ -33,7 +34,7 @@ MessageSource of_queue(ipc::queue::Content& content, const std::vector<Fd>& fds)
   MessageSource source;
   source.envelope = std::move(content.envelope);
   source.name = source.envelope.queue_id;
-  source.state = name_of(content.place);
+  source.place = name_of(content.place);
   source.size = source.envelope.body.size;
   if (fds.empty()) {
     source.read = [text = content.inline_body](std::uint64_t from, std::size_t most) {
@@ -101,25 +102,24 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
   };
   const service::CommandLine line{
       .program = kProgram,
-      .usage = {"pencat [-c DIR] [-befhjoqr] [-s OFFSET] [ID | FILE ...]"},
+      .usage = {"pencat [-c DIR] [-bdefhjoqr] [-s OFFSET] [ID | FILE ...]"},
       .about =
           "Shows messages in the queue of a Penstock instance, and files of its maildrop and "
           "corrupt directories. Without ID and FILE: the file on standard input. A word that "
           "could be an ID is a FILE where there is no such message; ./ID always.",
-      .options = {{"-e", "envelope", set(parts.envelope)},
-                  {"-h", "header", set(parts.header)},
-                  {"-b", "body, with the empty line before it\nnone of these: all three", set(parts.body)},
-                  {"-f", "the id or the file's name before each line", set(parts.names)},
-                  {"-j, --json", "the envelope of each message as a line of JSON", set(parts.json)},
-                  {"-q", "every word is an ID, never a file", set(o.ids_only)},
-                  service::directory_option(o.directory),
-                  {"-v", "accepted, and changes nothing", service::accepted()},
-                  {"-o", "before each line of the content where it begins there, in bytes", set(parts.offsets)},
-                  {"-s OFFSET", "only the content from that byte on", from_byte},
-                  {"-r", "changes nothing: no part of a message is elsewhere than in its place", service::accepted()},
-                  {"-d", "refused: the lines of a message have no types of records here",
-                   service::refused("the lines of a message have no types of records here; penqueue --log -v shows the "
-                                    "records of the queue log")}}};
+      .options = {
+          {"-e", "envelope", set(parts.envelope)},
+          {"-h", "header", set(parts.header)},
+          {"-b", "body, with the empty line before it\nnone of these: all three", set(parts.body)},
+          {"-f", "the id or the file's name before each line", set(parts.names)},
+          {"-j, --json", "the envelope of each message as a line of JSON", set(parts.json)},
+          {"-q", "every word is an ID, never a file", set(o.ids_only)},
+          service::directory_option(o.directory),
+          {"-v", "accepted, and changes nothing", service::accepted()},
+          {"-o", "before each line of the content where it begins there, in bytes", set(parts.offsets)},
+          {"-s OFFSET", "only the content from that byte on", from_byte},
+          {"-r", "changes nothing: no part of a message is elsewhere than in its place", service::accepted()},
+          {"-d", "before each line the type of record that it is in a queue file of Postfix", set(parts.types)}}};
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   o.words = *std::move(words);
@@ -153,14 +153,16 @@ int CatTool::show_standard_input() {
   return show_file("standard input", fd) ? EX_OK : EX_DATAERR;
 }
 
-bool CatTool::show_file(const std::string& name, int fd, Found where) {
-  auto view = submission::DropView::open(fd, where);
+bool CatTool::show_file(const std::string& name, int fd, const std::string& place) {
+  using Found = submission::DropView::Found;
+  auto view = submission::DropView::open(fd, place == kMaildrop ? Found::in_maildrop : Found::elsewhere);
   if (!view) {
     complain_of(kProgram, name, view.error().message());
     return false;
   }
   MessageSource source;
   source.name = name;
+  source.place = place;
   source.has_envelope = view->submission().has_value();
   if (source.has_envelope) {
     submission::Submission given = *view->submission();
@@ -168,23 +170,24 @@ bool CatTool::show_file(const std::string& name, int fd, Found where) {
     source.gateway = given.gateway;
     source.envelope = submission::envelope_of(std::move(given));
   }
-  source.state = view->fault().empty() ? "" : "not whole: " + view->fault();
+  source.fault = view->fault();
   source.size = view->content_size();
   source.read = [&](std::uint64_t from, std::size_t most) { return view->read(from, most); };
-  const bool whole = show_message(kProgram, source, options_.parts);
+  const bool whole = show_message(kProgram, source, options_.parts, print);
   if (view->fault().empty()) return whole;
   complain_of(kProgram, name, view->fault());
   return false;
 }
 
-CatTool::Shown CatTool::show_path(const std::string& name, const std::string& path, int flags, Found where) {
+CatTool::Shown CatTool::show_path(const std::string& name, const std::string& path, int flags,
+                                  const std::string& place) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (fd.get() < 0) {
     if (errno == ENOENT) return Shown::no;
     die(kProgram, errno == EACCES ? EX_NOPERM : EX_NOINPUT,
         Error::from_errno(errno, "open " + readable(path)).message());
   }
-  return show_file(name, fd.get(), where) ? Shown::yes : Shown::damaged;
+  return show_file(name, fd.get(), place) ? Shown::yes : Shown::damaged;
 }
 
 void CatTool::show_ids() {
@@ -211,8 +214,10 @@ CatTool::Shown CatTool::show_dropped(const std::string& id) {
   // mail_owner chose the names in there: root must not read what mail_owner could not.
   const service::AsAccount owner(service::mail_owner(config_->settings()).value_or(service::Account{}));
   const std::string& queue = config_->settings().queue_directory;
-  const Shown shown = show_path(id, queue + "/maildrop/" + id, O_NOFOLLOW, Found::in_maildrop);
-  return shown != Shown::no ? shown : show_path(id, queue + "/corrupt/" + id, O_NOFOLLOW);
+  for (const char* place : {kMaildrop, "corrupt"})
+    if (const Shown shown = show_path(id, queue + "/" + place + "/" + id, O_NOFOLLOW, place); shown != Shown::no)
+      return shown;
+  return Shown::no;
 }
 
 bool CatTool::show_queued(std::vector<std::string>& ids) {
@@ -238,7 +243,7 @@ bool CatTool::show_queued(std::vector<std::string>& ids) {
     const MessageSource source = of_queue(*content, fds);
     MessageParts there = options_.parts;
     if (source.name == without_content) there.header = there.body = false;
-    if (!show_message(kProgram, source, there)) whole = false;
+    if (!show_message(kProgram, source, there, print)) whole = false;
     std::erase(ids, source.name);
   });
   if (done.outcome == Outcome::denied)

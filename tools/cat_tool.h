@@ -32,14 +32,14 @@ class CatTool {
   int run();
 
  private:
-  using Found = submission::DropView::Found;
   /// The result for one argument.
   enum class Shown { yes, damaged, no };
 
   int show_standard_input();
-  /// Shows a file from local submission. Returns whether it is whole.
-  bool show_file(const std::string& name, int fd, Found where = Found::elsewhere);
-  Shown show_path(const std::string& name, const std::string& path, int flags = 0, Found where = Found::elsewhere);
+  /// Shows a file from local submission. place: the directory of the queue that it is in; empty: another one. Returns
+  /// whether it is whole.
+  bool show_file(const std::string& name, int fd, const std::string& place = {});
+  Shown show_path(const std::string& name, const std::string& path, int flags = 0, const std::string& place = {});
   void show_ids();
   Shown show_dropped(const std::string& id);
   /// Shows those of `ids` that are in the queue, in their order, and removes them from `ids`. False: some were

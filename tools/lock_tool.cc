@@ -9,8 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <optional>
-#include <string_view>
+#include <cstdlib>
 
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
@@ -28,8 +27,6 @@ volatile std::sig_atomic_t child = 0;
 void pass_on(int signo) {
   if (child != 0) ::kill(child, signo);
 }
-
-bool called_postlock(std::string_view path) { return path.substr(path.rfind('/') + 1) == "postlock"; }
 
 int fail_temporarily(const std::string& text) {
   std::fprintf(stderr, "%s: %s\n", kProgram, text.c_str());
@@ -49,20 +46,20 @@ std::expected<LockTool::Options, service::Ending> LockTool::read(int argc, const
                   {"-v", "accepted, and changes nothing", service::accepted()}},
       .options_end_at_a_word = true};
   auto words = line.read(argc, argv);
-  auto ending = words
-                    ? words->size() < 2 ? std::optional(line.misuse("a folder and a command are needed")) : std::nullopt
-                    : std::optional(words.error());
-  if (ending) {
-    // Callers of postlock take any other status for that of the command.
-    if (called_postlock(argc > 0 ? argv[0] : "") && ending->status == EX_USAGE) ending->status = EX_TEMPFAIL;
-    return std::unexpected(*std::move(ending));
-  }
+  if (!words) return std::unexpected(words.error());
+  if (words->size() < 2) return std::unexpected(line.misuse("a folder and a command are needed"));
   o.folder = words->front();
   o.command.assign(words->begin() + 1, words->end());
   return o;
 }
 
 int LockTool::run() {
+  const int status = run_locked();
+  if (ran_) std::exit(status);  // the command's: whatever it means, it is passed on
+  return status;
+}
+
+int LockTool::run_locked() {
   const config::Config config = load_instance(kProgram, options_.directory);
   const auto rules = mailbox::lock_rules(config.settings(), options_.methods);
   if (!rules) return fail_temporarily(rules.error().message());
@@ -90,7 +87,7 @@ int LockTool::run() {
   return run_command();
 }
 
-int LockTool::run_command() const {
+int LockTool::run_command() {
   std::vector<char*> words;
   for (const std::string& word : options_.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -125,9 +122,12 @@ int LockTool::run_command() const {
   while (::waitpid(pid, &status, 0) < 0)
     if (errno != EINTR) return fail_temporarily("wait: " + Error::from_errno(errno).message());
   child = 0;
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  return fail_temporarily(
-      fmt::format("{} was ended by signal {}", printable(options_.command.front(), 500), WTERMSIG(status)));
+  ran_ = WIFEXITED(status);
+  if (ran_) return WEXITSTATUS(status);
+  // As postlock: 75 would say that the command has not run.
+  std::fprintf(stderr, "%s: %s was ended by signal %d\n", kProgram, printable(options_.command.front(), 500).c_str(),
+               WTERMSIG(status));
+  return 1;
 }
 
 }  // namespace pen::tools

@@ -24,8 +24,12 @@ class LockTool {
   int run();
 
  private:
-  int run_command() const;
+  /// Ends with the locks given back.
+  int run_locked();
+  int run_command();
+
   Options options_;
+  bool ran_ = false;  // the command has ended by itself
 };
 
 }  // namespace pen::tools

@@ -365,8 +365,13 @@ int list(const Invocation& in, const Spec& spec) {
   if (spec.type == "texthash") {
     auto text = map::read_table_file(spec.file);
     if (!text) return failed(in, text.error());
-    for (const auto& e : map::parse_table(*text, spec.file).entries)
-      if (!show(e.key, e.value)) break;
+    map::Content content;
+    const auto warnings =
+        map::merge(content, map::parse_table(*text, spec.file).entries, spec.file, map::kMaxKey, in.build);
+    if (!warnings) return failed(in, warnings.error());
+    for (const auto& warning : *warnings) complain(in, "warning", warning);
+    for (const auto& [key, value] : content)
+      if (!show(key, value)) break;
     return status;
   }
   complain(in, "fatal", spec.text() + ": tables of this type cannot be listed");
@@ -384,7 +389,7 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
     auto spec = parse_spec(in, text);
     if (!spec) {  // the only cause here is an unreadable configuration
       complain(in, "fatal", spec.error().message());
-      return EX_CONFIG;
+      return service::own_status(EX_CONFIG);
     }
     specs.push_back(*std::move(spec));
   }
@@ -403,7 +408,7 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
     if (in.remove && !any_removed && worst == EX_OK) worst = 1;
   }
   if (std::fflush(stdout) != 0 && worst == EX_OK) worst = EX_IOERR;
-  return worst;
+  return service::own_status(worst);
 }
 
 void renew_stale_tables(const config::Config& config) {

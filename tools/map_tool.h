@@ -7,7 +7,8 @@
 
 namespace pen::tools {
 
-/// The whole program; returns the exit status: 0, 1 (-q and -d: nothing found), or one of sysexits.h.
+/// The whole program; returns the exit status: 0, 1 (-q and -d: nothing found), or what
+/// service::own_status() makes of one of sysexits.h.
 int map_tool(int argc, char** argv, const char* name, Source source);
 
 /// Makes anew the tables of a configuration with a text that was changed since, for penstock start and reload; a line

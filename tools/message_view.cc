@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/mail/header.h"
-#include "tools/output.h"
 
 namespace pen::tools {
 namespace {
@@ -46,46 +46,87 @@ std::string notify_words(std::uint8_t bits) {
   return out;
 }
 
-void print_envelope(LineOutput& out, const MessageSource& source) {
-  const mail::Envelope& e = source.envelope;
-  const auto line = [&](const char* name, const std::string& value) {
-    if (!value.empty()) out.put(std::string(name) + ": " + readable(value) + "\n");
-  };
-  line("state", source.state);
-  line("message_size", std::to_string(source.size));
-  if (!source.has_envelope) return;
-  line("arrival_time", rfc5322_date(e.arrival));
-  out.put("sender: " + readable(e.sender) + "\n");
-  line("envelope_id", e.envid);
-  line("ret", e.ret == mail::Ret::full ? "full" : e.ret == mail::Ret::headers ? "hdrs" : "");
-  line("body_type", e.body_type == mail::BodyType::seven_bit        ? "7BIT"
-                    : e.body_type == mail::BodyType::eight_bit_mime ? "8BITMIME"
-                    : e.body_type == mail::BodyType::binary_mime    ? "BINARYMIME"
-                                                                    : "");
-  if (e.smtputf8) line("smtputf8", "yes");
+/// NOTIFY and RET as the numbers that Postfix keeps. Empty: nothing was said.
+std::string notify_flags(std::uint8_t bits) {
+  int flags = 0;
+  for (const auto& [bit, flag] : {std::pair{mail::notify::kNever, 1}, std::pair{mail::notify::kSuccess, 2},
+                                  std::pair{mail::notify::kFailure, 4}, std::pair{mail::notify::kDelay, 8}})
+    if ((bits & bit) != 0) flags |= flag;
+  return flags == 0 ? "" : std::to_string(flags);
+}
+std::string ret_flags(mail::Ret ret) { return ret == mail::Ret::full ? "1" : ret == mail::Ret::headers ? "2" : ""; }
+
+/// Prints an envelope as postcat prints the records of a queue file.
+class EnvelopeLines {
+ public:
+  EnvelopeLines(LineOutput& out, bool types) : out_(out), types_(types) {}
+
+  void record(Record type, std::string_view label, const std::string& value) {
+    if (types_) out_.show_type(type);
+    out_.put(std::string(label) + ": " + readable(value) + "\n");
+  }
+  /// Nothing of an empty value.
+  void attribute(std::string_view name, const std::string& value) {
+    if (!value.empty()) record(Record::attribute, "named_attribute", std::string(name) + "=" + value);
+  }
+  void yes(std::string_view name, bool is) { attribute(name, is ? "yes" : ""); }
+
+  void message(const mail::Envelope& e, bool gateway, const std::string& full_name);
+  void client(const mail::Client& client);
+
+ private:
+  LineOutput& out_;
+  bool types_;
+};
+
+void EnvelopeLines::message(const mail::Envelope& e, bool gateway, const std::string& full_name) {
+  record(Record::arrival, "message_arrival_time", local_text(e.arrival, "%a %b %e %H:%M:%S %Y"));
+  attribute("envelope_id", e.envid);
+  attribute("ret_flags", ret_flags(e.ret));
+  if (!full_name.empty()) record(Record::full_name, "sender_fullname", full_name);
+  record(Record::sender, "sender", e.sender);
+  attribute("encoding", e.body_type == mail::BodyType::seven_bit        ? "7bit"
+                        : e.body_type == mail::BodyType::eight_bit_mime ? "8bit"
+                        : e.body_type == mail::BodyType::binary_mime    ? "binary"
+                                                                        : "");
+  yes("smtputf8", e.smtputf8);
   if (e.requiretls != mail::RequireTls::unspecified)
-    line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
-  line("verp", e.verp);
-  line("tenant", e.tenant);
-  if (e.priority != 0) line("priority", std::to_string(e.priority));
-  if (e.release != WallTime{}) line("release_time", rfc5322_date(e.release));
-  line("transport", e.transport);
-  line("filter", e.filter);
-  line("full_name", source.full_name);
-  if (source.gateway) line("gateway", "yes");
-  if (mail::is_probe(e.purpose)) line("probe", "yes");
-  if (e.purpose == mail::Purpose::traced) line("traced", "yes");
-  if (!e.client.address.empty()) line("client", e.client.name + "[" + e.client.address + "]");
-  line("client_helo", e.client.helo);
-  line("client_protocol", e.client.protocol);
-  line("sasl_method", e.client.sasl_method);
-  line("sasl_username", e.client.sasl_username);
-  line("sasl_sender", e.client.sasl_sender);
+    attribute("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
+  if (!e.verp.empty()) record(Record::verp, "verp_delimiters", e.verp);
+  attribute("tenant", e.tenant);
+  if (e.priority != 0) attribute("priority", std::to_string(e.priority));
+  if (e.release != WallTime{}) attribute("release_time", rfc5322_date(e.release));
+  attribute("transport", e.transport);
+  if (!e.filter.empty()) record(Record::filter, "content_filter", e.filter);
+  yes("gateway", gateway);
+  yes("probe", mail::is_probe(e.purpose));
+  yes("traced", e.purpose == mail::Purpose::traced);
+}
+
+void EnvelopeLines::client(const mail::Client& client) {
+  attribute("client_name", client.name);
+  attribute("reverse_client_name", client.reverse_name);
+  attribute("client_address", client.address);
+  if (client.port != 0) attribute("client_port", std::to_string(client.port));
+  attribute("helo_name", client.helo);
+  attribute("protocol_name", client.protocol);
+  attribute("sasl_method", client.sasl_method);
+  attribute("sasl_username", client.sasl_username);
+  attribute("sasl_sender", client.sasl_sender);
+}
+
+void print_envelope(LineOutput& out, const MessageSource& source, bool types) {
+  EnvelopeLines lines(out, types);
+  lines.record(Record::size, "message_size", fmt::format("{:>15}", source.size));
+  if (!source.has_envelope) return;
+  const mail::Envelope& e = source.envelope;
+  lines.message(e, source.gateway, source.full_name);
+  lines.client(e.client);
   for (const auto& r : e.recipients) {
-    line("dsn_orig_rcpt", r.orcpt);
-    line("notify", notify_words(r.notify));
-    out.put("original_recipient: " + readable(r.shown_original()) + "\n");
-    out.put("recipient: " + readable(r.address) + "\n");
+    lines.attribute("notify_flags", notify_flags(r.notify));
+    lines.attribute("dsn_orig_rcpt", r.orcpt);
+    lines.record(Record::original_recipient, "original_recipient", r.shown_original());
+    lines.record(Record::recipient, "recipient", r.address);
   }
 }
 
@@ -104,7 +145,8 @@ std::string json_envelope(const MessageSource& source) {
     if (!value.empty()) in[name] = value;
   };
   j["queue_id"] = source.name;
-  text(j, "queue_name", source.state);
+  text(j, "queue_name", source.place);
+  text(j, "fault", source.fault);
   j["message_size"] = source.size;
   if (source.has_envelope) {
     j["arrival_time"] = unix_seconds(e.arrival);
@@ -148,8 +190,7 @@ std::string json_envelope(const MessageSource& source) {
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-LineOutput::LineOutput(std::string prefix, std::function<void(const std::string&)> write)
-    : prefix_(std::move(prefix)), write_(std::move(write)) {}
+LineOutput::LineOutput(std::string prefix, Write write) : prefix_(std::move(prefix)), write_(std::move(write)) {}
 
 void LineOutput::put(std::string_view text) {
   std::string out;
@@ -157,6 +198,7 @@ void LineOutput::put(std::string_view text) {
   for (const char c : text) {
     if (at_start_) out += prefix_;
     if (at_start_ && offset_) out += fmt::format("{:9} ", *offset_);
+    if (at_start_ && type_) out += fmt::format("{:3} ", static_cast<int>(*type_));
     if (offset_) ++*offset_;
     at_start_ = false;
     if (held_ && c != '\n') out += '\r';
@@ -205,22 +247,26 @@ Result<std::uint64_t> header_size_of(const MessageSource& source) {
   return source.size;
 }
 
-bool show_message(const std::string& program, const MessageSource& source, const MessageParts& parts) {
+bool show_message(const std::string& program, const MessageSource& source, const MessageParts& parts,
+                  const Write& write) {
   if (parts.json) {
-    print(json_envelope(source));
+    write(json_envelope(source));
     return true;
   }
   std::string fault;
-  LineOutput out(parts.names ? source.name + ": " : "", print);
+  LineOutput out(parts.names ? source.name + ": " : "", write);
   // What comes before the content is before the start, too.
   const bool envelope = parts.envelope && parts.start == 0;
-  const auto mark = [&](const char* what) {
-    if (envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
+  const auto mark = [&](const char* what, std::optional<Record> type = std::nullopt) {
+    if (!envelope) return;
+    if (parts.types && type) out.show_type(*type);
+    out.put(fmt::format("*** {} {} ***\n", what, readable(source.path())));
   };
   mark("ENVELOPE RECORDS");
-  if (envelope) print_envelope(out, source);
+  if (envelope) print_envelope(out, source, parts.types);
+  mark("MESSAGE CONTENTS", Record::content);
   if (parts.header || parts.body) {
-    mark("MESSAGE CONTENTS");
+    if (parts.types) out.show_type(Record::line);
     std::uint64_t from = 0, end = source.size;
     if (!parts.header || !parts.body) {
       const auto split = header_size_of(source);
@@ -234,8 +280,8 @@ bool show_message(const std::string& program, const MessageSource& source, const
     if (fault.empty()) fault = print_content(out, source, from, end);
     out.count_no_more();
   }
-  mark("HEADER EXTRACTED");
-  mark("MESSAGE FILE END");
+  mark("HEADER EXTRACTED", Record::extracted);
+  mark("MESSAGE FILE END", Record::end);
   if (!fault.empty()) complain_of(program, source.name, fault);
   return fault.empty();
 }

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/base/date.h"
 #include "tools/cat_tool.h"
 #include "tools/read_options.h"
 
@@ -83,8 +84,100 @@ BOOST_AUTO_TEST_CASE(an_envelope_as_json_holds_what_it_says_and_nothing_else) {
   BOOST_TEST(asked->parts.json);
 }
 
-BOOST_AUTO_TEST_CASE(pencat_says_where_records_are_shown) {
-  BOOST_TEST(refusal<CatTool>({"-d"}).find("penqueue --log -v") != std::string::npos);
+/// What the options show of a message, all of it as one text.
+std::string shown(const MessageSource& source, std::initializer_list<const char*> options) {
+  std::string out;
+  BOOST_TEST(show_message("pencat", source, read_options<CatTool>(options)->parts,
+                          [&out](const std::string& text) { out += text; }));
+  return out;
+}
+
+/// A message that says of itself what an envelope can say, with postcat's lines in mind.
+MessageSource queued() {
+  MessageSource source = source_of("Subject: s\r\n\r\nbody\r\n");
+  source.name = "4A";
+  source.place = "deferred";
+  source.full_name = "Ann A";
+  mail::Envelope& e = source.envelope;
+  e.arrival = WallTime(seconds(1796057337));
+  e.sender = "ann@one.example";
+  e.envid = "envid1";
+  e.ret = mail::Ret::headers;
+  e.body_type = mail::BodyType::eight_bit_mime;
+  e.verp = "+=";
+  e.filter = "smtp:[127.0.0.1]:1";
+  e.tenant = "big";
+  e.client.name = "localhost";
+  e.client.address = "127.0.0.1";
+  e.client.port = 53816;
+  e.client.helo = "cl.example";
+  e.client.protocol = "ESMTP";
+  e.recipients = {{.address = "b@x",
+                   .original = "a@x",
+                   .orcpt = "rfc822;o@x",
+                   .notify = mail::notify::kSuccess | mail::notify::kDelay},
+                  {.address = "c@x", .original = {}, .orcpt = {}, .notify = mail::notify::kNever}};
+  return source;
+}
+
+const std::string kEnvelope =
+    "message_size:              20\n"
+    "message_arrival_time: " +
+    local_text(WallTime(seconds(1796057337)), "%a %b %e %H:%M:%S %Y") +
+    "\nnamed_attribute: envelope_id=envid1\n"
+    "named_attribute: ret_flags=2\n"
+    "sender_fullname: Ann A\n"
+    "sender: ann@one.example\n"
+    "named_attribute: encoding=8bit\n"
+    "verp_delimiters: +=\n"
+    "named_attribute: tenant=big\n"
+    "content_filter: smtp:[127.0.0.1]:1\n"
+    "named_attribute: client_name=localhost\n"
+    "named_attribute: client_address=127.0.0.1\n"
+    "named_attribute: client_port=53816\n"
+    "named_attribute: helo_name=cl.example\n"
+    "named_attribute: protocol_name=ESMTP\n"
+    "named_attribute: notify_flags=10\n"
+    "named_attribute: dsn_orig_rcpt=rfc822;o@x\n"
+    "original_recipient: a@x\n"
+    "recipient: b@x\n"
+    "named_attribute: notify_flags=1\n"
+    "original_recipient: c@x\n"
+    "recipient: c@x\n";
+
+BOOST_AUTO_TEST_CASE(a_message_has_the_lines_of_postcat) {
+  const std::string begin = "*** ENVELOPE RECORDS deferred/4A ***\n" + kEnvelope;
+  const std::string contents = "*** MESSAGE CONTENTS deferred/4A ***\n";
+  const std::string end = "*** HEADER EXTRACTED deferred/4A ***\n*** MESSAGE FILE END deferred/4A ***\n";
+  BOOST_TEST(shown(queued(), {}) == begin + contents + "Subject: s\n\nbody\n" + end);
+  BOOST_TEST(shown(queued(), {"-e"}) == begin + contents + end);
+  BOOST_TEST(shown(queued(), {"-eh"}) == begin + contents + "Subject: s\n" + end);
+  BOOST_TEST(shown(queued(), {"-eb"}) == begin + contents + "\nbody\n" + end);
+  BOOST_TEST(shown(queued(), {"-h"}) == "Subject: s\n");
+  BOOST_TEST(shown(queued(), {"-b"}) == "\nbody\n");
+  BOOST_TEST(shown(queued(), {"-hb"}) == "Subject: s\n\nbody\n");
+}
+
+BOOST_AUTO_TEST_CASE(each_line_has_the_type_of_its_record_where_that_is_asked_for) {
+  MessageSource source = source_of("A: b\r\n\r\nc");
+  source.name = "/a/file";
+  source.envelope.recipients.emplace_back().address = "b@x";
+  const std::string when = local_text(WallTime{}, "%a %b %e %H:%M:%S %Y");
+  BOOST_TEST(shown(source, {"-do"}) ==
+             "*** ENVELOPE RECORDS /a/file ***\n"
+             " 67 message_size:               9\n"
+             " 84 message_arrival_time: " +
+                 when +
+                 "\n 83 sender: \n"
+                 " 79 original_recipient: b@x\n"
+                 " 82 recipient: b@x\n"
+                 " 77 *** MESSAGE CONTENTS /a/file ***\n"
+                 "        0  78 A: b\n"
+                 "        6  78 \n"
+                 "        8  78 c\n"
+                 " 88 *** HEADER EXTRACTED /a/file ***\n"
+                 " 69 *** MESSAGE FILE END /a/file ***\n");
+  BOOST_TEST(shown(source, {"-dh"}) == " 78 A: b\n");
 }
 
 BOOST_AUTO_TEST_CASE(options_of_postcat_for_places_in_a_file_are_taken) {

@@ -98,7 +98,7 @@ int MultiTool::run() {
     case Mode::penstock:
       return run_turns(turns(*chosen, options_.words, kinds_of(first->settings()), !options_.choice.name.empty()));
     case Mode::command:
-      return run_command(*chosen, options_.words);
+      return run_command(*chosen, options_.words) == EX_OK ? EX_OK : 1;  // whatever the command said, as in Postfix
     case Mode::none:
     case Mode::change:
       break;

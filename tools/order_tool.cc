@@ -39,8 +39,9 @@ Words words(Verb verb) {
   return {"", "", "", ""};
 }
 
-/// Adds an order. Returns what is wrong with it; empty: nothing.
-std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb, const std::string& argument) {
+/// Adds an order. A word that is no queue id is skipped with a warning, as a line of standard input is: the words
+/// beside it are of a script that took them from a list.
+void add_order(std::vector<OrderTool::Order>& orders, Verb verb, const std::string& argument) {
   if (argument == "ALL") {
     orders.push_back({verb, true, false, {}});
   } else if (argument == "-") {
@@ -51,9 +52,10 @@ std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb, const st
       orders.push_back({verb, false, false, {}});
     orders.back().ids.push_back(argument);
   } else {
-    return "not a queue id: " + readable(argument) + " (use ALL for every message)";
+    std::fprintf(stderr, "%s: warning: not a queue id: %s (use ALL for every message)\n", kProgram,
+                 readable(argument).c_str());
+    orders.push_back({verb, false, false, {}});
   }
-  return {};
 }
 
 /// What is wrong with the orders together; empty: nothing.
@@ -71,7 +73,10 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
   Options o;
   Selection selection;
   const auto order = [&o](Verb verb) {
-    return [&o, verb](const service::Given& given) { return add_order(o.orders, verb, given.value); };
+    return [&o, verb](const service::Given& given) {
+      add_order(o.orders, verb, given.value);
+      return std::string();
+    };
   };
   service::CommandLine line{
       .program = kProgram,
@@ -90,7 +95,8 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
           {"-n, --dry-run", "list the messages that would be acted on, and do nothing", service::set(o.dry_run)},
           service::directory_option(o.directory),
           {"-v", "name each message that is asked for", service::set(o.verbose)},
-          {"-p, -s, -S", "change nothing: there are no queue files to purge or to repair", service::set(o.tidy)},
+          {"-p, -s, -S", "change nothing, as a call without orders: there are no queue files to purge or to repair",
+           service::set(o.tidy)},
           {"", "Of the messages named, only those that every CHOICE fits:"}}};
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
   line.options.push_back({"",
@@ -104,9 +110,11 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
       return std::unexpected(
           line.misuse("not a queue: " + readable(queue) + " (incoming, active, deferred, hold, maildrop)"));
   o.filter = selection.filter();
-  // As scripts for Postfix have it, before a start.
+  // As scripts for Postfix have it, before a start: without orders, in all queues or some.
+  ipc::queue::Filter chosen = o.filter;
+  chosen.places = {};
+  if (o.orders.empty() && chosen == ipc::queue::Filter{} && !o.dry_run) o.tidy = true;
   if (o.orders.empty() && o.tidy) return o;
-  if (o.orders.empty() && selection.empty() && !o.dry_run) return std::unexpected(line.incomplete());
   if (const std::string fault = fault_of(o); !fault.empty()) return std::unexpected(line.misuse(fault));
   return o;
 }
@@ -127,8 +135,9 @@ std::vector<std::string> OrderTool::read_ids(std::istream& input) {
 int OrderTool::run() {
   if (options_.tidy && options_.verbose)
     std::fprintf(stderr, "%s: nothing to purge or to repair: the queue has no files of single messages\n", kProgram);
-  if (options_.orders.empty()) return EX_OK;
+  if (options_.orders.empty() && options_.directory.empty()) return EX_OK;
   const config::Config config = load_instance(kProgram, options_.directory);
+  if (options_.orders.empty()) return EX_OK;
   QueueClient client(kProgram, config);
   for (const Order& order : options_.orders) carry_out(client, order);
   return status_;
@@ -139,7 +148,7 @@ void OrderTool::carry_out(QueueClient& client, const Order& order) {
   if (order.input) {
     for (auto ids = read_ids(std::cin); !ids.empty(); ids = read_ids(std::cin))
       count += ask(client, order, std::move(ids));
-  } else {
+  } else if (order.all || !order.ids.empty()) {
     count = ask(client, order, order.ids);
   }
   std::fprintf(stderr, "%s: %s: %llu message%s\n", kProgram,

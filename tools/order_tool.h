@@ -23,8 +23,8 @@ class OrderTool {
   struct Order {
     ipc::queue::Verb verb;
     bool all = false;
-    bool input = false;  // ids come from standard input
-    std::vector<std::string> ids;
+    bool input = false;            // ids come from standard input
+    std::vector<std::string> ids;  // may be none, where the words were none
   };
   struct Options {
     std::string directory;

@@ -1,5 +1,6 @@
 #include "tools/order_tool.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
@@ -44,15 +45,28 @@ BOOST_AUTO_TEST_CASE(what_chooses_messages_goes_with_every_order) {
 }
 
 BOOST_AUTO_TEST_CASE(what_tidies_the_files_of_another_queue_needs_nothing) {
-  for (const char* option : {"-p", "-s", "-S"}) {
-    const auto o = read_options<OrderTool>({option, "active"});
+  const auto tidies = [](std::initializer_list<const char*> words) {
+    const auto o = read_options<OrderTool>(words);
     BOOST_REQUIRE(o);
     BOOST_TEST(o->tidy);
     BOOST_TEST(OrderTool(*o).run() == 0);
-  }
+  };
+  for (const char* option : {"-p", "-s", "-S"}) tidies({option, "active"});
+  tidies({});
+  tidies({"deferred"});
   const auto both = read_options<OrderTool>({"-s", "-d", "ALL"});
   BOOST_REQUIRE(both);
   BOOST_TEST(both->orders.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_word_that_is_no_id_is_skipped_and_the_others_are_orders) {
+  const auto o = read_options<OrderTool>({"-d", "../etc", "-d", kOne, "-h", "4A*"});
+  BOOST_REQUIRE(o);
+  Ids ids;
+  for (const auto& order : o->orders) ids.insert(ids.end(), order.ids.begin(), order.ids.end());
+  BOOST_TEST(ids == Ids{kOne}, boost::test_tools::per_element());
+  BOOST_CHECK(std::ranges::none_of(o->orders, &OrderTool::Order::all));
+  BOOST_CHECK(o->orders.back().verb == Verb::hold);
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
@@ -60,8 +74,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
     const std::string text = refusal<OrderTool>(words);
     BOOST_TEST(text.find(why) != std::string::npos, text);
   };
-  refused({}, "usage: pensuper");
-  refused({"-d", "../etc"}, "not a queue id: ../etc (use ALL");
   refused({"-d", "ALL", "spam"}, "not a queue: spam");
   refused({"--sender", "a@example.com"}, "say what to do");
   refused({"-n"}, "say what to do");

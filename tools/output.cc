@@ -5,16 +5,18 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "lib/suite/service/command_line.h"
+
 namespace pen::tools {
 
 void die(const std::string& program, int code, const std::string& text) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", program.c_str(), text.c_str());
-  std::exit(code);
+  std::exit(service::own_status(code));
 }
 
 void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) std::exit(EX_IOERR);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) std::exit(service::own_status(EX_IOERR));
 }
 
 config::Config load_instance(const std::string& program, const std::string& directory) {

@@ -6,7 +6,8 @@
 
 namespace pen::tools {
 
-/// Prints "program: text" to standard error and ends with a code of sysexits.h.
+/// Prints "program: text" to standard error and ends with a code of sysexits.h, or what service::own_status() makes of
+/// it.
 [[noreturn]] void die(const std::string& program, int code, const std::string& text);
 
 /// Prints to standard output; ends the program (EX_IOERR) if the reader has gone.

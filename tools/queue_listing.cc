@@ -18,7 +18,7 @@ using ipc::queue::Place;
 std::string mailq_header() { return "----Queue ID------ --Size-- ---Arrival Time---- --Sender/Recipient------\n"; }
 
 std::string mailq_line(const Entry& e) {
-  const std::string when = local_text(e.arrival, "%a %b %d %H:%M:%S");
+  const std::string when = local_text(e.arrival, "%a %b %e %H:%M:%S");
   const char mark = e.place == Place::active ? '*' : e.place == Place::hold ? '!' : e.forced_expire ? '#' : ' ';
   const std::string id = readable(e.queue_id) + mark;  // in maildrop the id is a file's name
   const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"

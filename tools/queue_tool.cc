@@ -96,10 +96,17 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc, con
       .about = "Lists the queue of a Penstock instance and has messages tried now.",
       .options = table(o)};
   if (mailq) {
-    line.usage = {"mailq [-C DIR] [CHOICE ...] [ID ...] [QUEUE ...]"};
+    line.usage = {"mailq [-C DIR] [CHOICE ...] [ID ...] [QUEUE ...]", "mailq [-C DIR] -q"};
     line.about = "Lists the queue of a Penstock instance.";
     line.options = {service::directory_option(o.directory)};
     line.options.front().names = "-C DIR";
+    line.options.push_back({"-q", "try every deferred message now, and list nothing", [&o](const service::Given&) {
+                              o.action = Action::flush;
+                              return std::string();
+                            }});
+    // Those of sendmail(1) that callers give with it.
+    line.options.push_back({"-i", "accepted, and changes nothing", service::accepted()});
+    line.options.push_back({"-A, -o, -O VALUE", "accepted, and change nothing", service::accepted()});
     o.action = Action::list;
   }
   line.options.push_back({"-v", "say what was done", service::set(o.verbose)});

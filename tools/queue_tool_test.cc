@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tools/queue_listing.h"
 #include "tools/read_options.h"
 
 namespace pen::tools {
@@ -22,14 +23,18 @@ BOOST_AUTO_TEST_CASE(a_listing_is_of_messages_queues_and_choices) {
   BOOST_CHECK(read_options<QueueTool>({"-jv", "-c", "etc"})->action == Action::json);
 }
 
-BOOST_AUTO_TEST_CASE(called_mailq_it_lists_and_does_nothing_else) {
+BOOST_AUTO_TEST_CASE(called_mailq_it_lists_and_with_q_flushes) {
   const char* const argv[] = {"/usr/bin/mailq", "-C", "etc", "-v"};
   const auto o = QueueTool::read(4, argv);
   BOOST_REQUIRE(o);
   BOOST_CHECK(o->action == Action::list);
   BOOST_TEST(o->directory == "etc");
-  const char* const flush[] = {"mailq", "-f"};
-  BOOST_TEST(QueueTool::read(2, flush).error().text == "mailq: no such option: -f; see mailq --help\n");
+  const char* const flush[] = {"mailq", "-q"};
+  BOOST_CHECK(QueueTool::read(2, flush)->action == Action::flush);
+  const char* const taken[] = {"mailq", "-Ac", "-OQueueDirectory=/x", "-i"};
+  BOOST_CHECK(QueueTool::read(4, taken)->action == Action::list);
+  const char* const unknown[] = {"mailq", "-f"};
+  BOOST_TEST(QueueTool::read(2, unknown).error().text == "mailq: no such option: -f; see mailq --help\n");
 }
 
 BOOST_AUTO_TEST_CASE(messages_are_tried_by_id_by_site_or_all) {
@@ -70,6 +75,12 @@ BOOST_AUTO_TEST_CASE(a_site_is_a_domain_or_a_host_in_brackets) {
     BOOST_TEST(QueueTool::is_site(site), site);
   for (const char* site : {"", "@", "[]", "[a", "[a]x", "[a]:", ".com", "a..b", "a b", "a:25", "a/b"})
     BOOST_TEST(!QueueTool::is_site(site), site);
+}
+
+BOOST_AUTO_TEST_CASE(the_day_of_a_month_has_a_blank_in_front_as_in_postfix) {
+  ipc::queue::Entry entry;
+  entry.arrival = WallTime(seconds(1796497200));  // 5 December 2026, 19:00 UTC
+  BOOST_TEST(mailq_line(entry).find(" Dec  ") != std::string::npos, mailq_line(entry));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

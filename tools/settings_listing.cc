@@ -217,7 +217,14 @@ int show_services(const config::Config& config, const Listing& o, const std::vec
   };
   if (selectors.empty()) show_fitting({});
   for (const std::string& name : selectors) {
-    if (!show_fitting(parse_selector(name))) warn(name + ": no such service");
+    const Selector wanted = parse_selector(name);
+    if (o.of == Listing::Of::columns && std::ranges::none_of(config::kColumnNames, [&](const std::string& column) {
+          return fits(wanted.name, column);
+        })) {
+      warn(name + ": no such column");
+      return EX_USAGE;
+    }
+    if (!show_fitting(wanted)) warn(name + ": no such service");
   }
   return EX_OK;
 }

@@ -170,6 +170,7 @@ Result<void> hold(MailCommand& mail, const Parameter& p, const CommandOptions& o
   return {};
 }
 
+/// Of several XVERP the last one counts, as in Postfix; what RFCs define is said once.
 Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word, const CommandOptions& options) {
   if (options.size && iequals(p.name, "SIZE")) {
     const auto size = parse_size(p.value);
@@ -205,7 +206,7 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
     if (p.has_value || mail.requiretls != RequireTls::unspecified) return bad_value("REQUIRETLS");
     mail.requiretls = RequireTls::yes;
   } else if (!options.verp.empty() && iequals(p.name, "XVERP")) {
-    if (!mail.verp.empty() || (p.has_value && p.value.empty())) return bad_value("XVERP");
+    if (p.has_value && p.value.empty()) return bad_value("XVERP");
     mail.verp = p.has_value ? p.value : options.verp;
   } else if (options.mt_priority && iequals(p.name, "MT-PRIORITY")) {
     const auto priority = parse_priority(p.value);

@@ -39,7 +39,7 @@ Result<std::vector<std::string>> merge(Content& content, const std::vector<Table
     if (options.duplicates == BuildOptions::Duplicates::replace) {
       place->second = e.value;
     } else if (options.duplicates == BuildOptions::Duplicates::warn) {
-      warnings.push_back(where + ": duplicate entry: \"" + printable(e.key, 200) + "\"");
+      warnings.push_back(duplicate_note(source, e));
     }
   }
   return warnings;

@@ -81,6 +81,14 @@ BOOST_AUTO_TEST_CASE(lines_of_a_text_table_that_cannot_be_read_are_passed_over_a
   BOOST_TEST(notes[0].find("texthash, line 2: expected format") != std::string::npos);
   BOOST_TEST(notes[1].find("texthash, line 3: unbalanced") != std::string::npos);
 }
+BOOST_AUTO_TEST_CASE(of_equal_keys_of_a_text_table_the_first_one_stays_and_the_others_are_told) {
+  auto m = table("texthash", "a 1\nb 2\n# c\nA 3\n");
+  BOOST_TEST(shown(m->lookup("a")) == "1");
+  BOOST_TEST(!m->problem().has_value());
+  const auto notes = m->notes();
+  BOOST_REQUIRE(notes.size() == 1U);
+  BOOST_TEST(notes[0].starts_with(dir.file("texthash") + ", line 4: duplicate entry: \"A\""), notes[0]);
+}
 BOOST_AUTO_TEST_CASE(of_very_many_lines_that_are_passed_over_the_first_are_told_and_the_number_of_the_rest) {
   std::string text = "a b\n";
   for (int i = 0; i < 1000; ++i) text += "lonely\n";

@@ -45,7 +45,8 @@ Result<std::shared_ptr<TextTable>> load_text(const std::string& path, bool fold)
   table->path = path;
   for (auto& warning : parsed.warnings) table->passed_over.add(std::move(warning));
   for (auto& e : parsed.entries) {  // of equal keys the first one stays
-    table->entries.try_emplace(fold ? idn::fold(e.key) : std::move(e.key), std::move(e.value));
+    if (!table->entries.try_emplace(fold ? idn::fold(e.key) : e.key, std::move(e.value)).second)
+      table->passed_over.add(duplicate_note(path, e));
   }
   return table;
 }

@@ -48,6 +48,10 @@ std::string unquote(std::string_view text) {
 
 }  // namespace
 
+std::string duplicate_note(std::string_view file, const TableEntry& entry) {
+  return warning(file, entry.line, "duplicate entry: \"" + printable(entry.key, 200) + "\"");
+}
+
 std::vector<LogicalLine> logical_lines(std::string_view text) {
   std::vector<LogicalLine> lines;
   unsigned number = 0;

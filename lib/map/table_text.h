@@ -34,6 +34,8 @@ struct TableText {
   std::vector<std::string> warnings;
   std::vector<std::string> doubts;  // about lines that are taken all the same
 };
+/// What is said of an entry whose key was there before: "FILE, line N: duplicate entry: "KEY"".
+std::string duplicate_note(std::string_view file, const TableEntry& entry);
 /// Parses a postmap source. `file` is used in warnings.
 TableText parse_table(std::string_view text, std::string_view file);
 /// Parses an alias file: "name: value", names in lower case and unquoted. A name with a domain is no alias: nobody

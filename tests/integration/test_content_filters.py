@@ -103,7 +103,7 @@ class AfterQueue(Filtered):
             reply = send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("late"))
             eventually(lambda: [m for m in mx.queue() if m["queue_name"] == "deferred"], "deferred")
             self.assertIn("Connection refused", mx.queue()[0]["recipients"][0]["delay_reason"])
-            self.assertIn("filter: scan:\n", mx.tool("pencat", "-e", reply.split()[-1], check=True).stdout)
+            self.assertIn("content_filter: scan:\n", mx.tool("pencat", "-e", reply.split()[-1], check=True).stdout)
             with Filter(back, port=port):
                 mx.flush()
                 self.assertIn(b"X-Filtered: yes", self.only(mx, "ada")[0])

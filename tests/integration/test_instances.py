@@ -94,9 +94,9 @@ class Instances(unittest.TestCase):
         self.assertNotIn("b@elsewhere.example", self.penstock("-i", "-", "-x", "penqueue", "-j"))
 
         # Neither while it is enabled, nor while it runs, nor while there is mail in it.
-        self.assertIn("disable it", self.multi("-e", "destroy", "-i", "out", status=69))
+        self.assertIn("disable it", self.multi("-e", "destroy", "-i", "out", status=1))
         self.multi("-e", "disable", "-i", "out")
-        self.assertIn("stop it", self.multi("-e", "destroy", "-i", "out", status=69))
+        self.assertIn("stop it", self.multi("-e", "destroy", "-i", "out", status=1))
         self.penstock("-a", "stop")  # it is left alone, but not when it is named
         self.assertEqual({n: o["running"] for n, o in self.listed().items()}, {"": False, "out": True})
         self.penstock("-i", "out", "stop")
@@ -107,7 +107,7 @@ class Instances(unittest.TestCase):
         self.assertEqual([("out" in l) for l in order], [True, False], order)
         self.assertFalse(any(one["running"] for one in self.listed().values()))
         self.multi("-e", "disable", "-i", "out")
-        self.assertIn("1 messages in its queue", self.multi("-e", "destroy", "-i", "out", status=69))
+        self.assertIn("1 messages in its queue", self.multi("-e", "destroy", "-i", "out", status=1))
         self.assertTrue(os.path.exists(os.path.join(etc, "main.cf")))
         subprocess.run([os.path.join(BIN, "pensuper"), "-c", etc, "-d", "ALL"], check=True, capture_output=True)
         self.multi("-e", "destroy", "-i", "out")
@@ -125,7 +125,7 @@ class Instances(unittest.TestCase):
         reverse = self.multi("-x", "-R", "sh", "-c", script).strip().split("\n")
         self.assertEqual(reverse, lines[::-1])
         # One that fails does not keep the next from its own, and is told.
-        self.assertEqual(len(self.multi("-x", "-a", "sh", "-c", script + "; exit 3", status=3).strip().split("\n")), 2)
+        self.assertEqual(len(self.multi("-x", "-a", "sh", "-c", script + "; exit 3", status=1).strip().split("\n")), 2)
 
     def test_instances_are_imported_assigned_and_deported(self):
         other = Instance(start=False)
@@ -141,7 +141,7 @@ class Instances(unittest.TestCase):
     def test_two_instances_with_one_queue_or_one_port_are_found_by_check(self):
         etc = self.create()
         self.serve(etc, self.mx.port)
-        self.assertIn("where the instance", self.multi("-e", "enable", "-i", "out", status=78))
+        self.assertIn("where the instance", self.multi("-e", "enable", "-i", "out", status=1))
         self.set_enabled(etc)
         done = self.mx.tool("penstock", "check", "--no-dns")
         self.assertEqual(done.returncode, 78)

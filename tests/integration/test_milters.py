@@ -270,21 +270,32 @@ class BesidePostfix(Suite):
                      "{/^X-Redir:/ REDIRECT new@there.example} {/^X-Bcc:/ BCC copy@there.example} "
                      "{/^X-Old:/ REPLACE X-New: y} {/^X-Drop:/ IGNORE} {/^X-Info:/ INFO inf} {/^X-Strip:/ STRIP st} }")
 
-    def logged(self, port, filter_, log):
-        """Case -> reply, and the lines of the log about filters. The id is left out: ours is known at MAIL."""
-        out = {}
-        def session(name, before):
+    def logged(self, port, filter_, log, visits=0):
+        """Case -> reply, and the lines of the log about filters. The id is left out: ours is known at MAIL. visits: by
+        whoever waited for the port."""
+        out, sessions = {}, visits
+
+        def is_whole():
+            """The log has the last line of each session; Postfix's is written by a process of its own, a moment
+            later."""
+            text = log()
+            begun, ended = (len(re.findall(rf": {word} from ", text)) for word in ("connect", "disconnect"))
+            return begun == ended >= sessions
+
+        def session(name):
+            nonlocal sessions
             replies = [r for r in talk(port, Row(name)) if not r.startswith("220")]
+            sessions += 1
             eventually(lambda: not filter_.open, name)
-            eventually(lambda: "disconnect from" in log()[before:], name)  # the last line of a session
+            eventually(is_whole, lambda: f"{name}: the log of {sessions} sessions\n{log()}")
             return replies
 
         filter_.script({"M": REJECT})
-        session("a session before the first case", len(log()))
+        session("a session before the first case")
         for name, answers in self.LOGGED.items():
             filter_.script(answers)
             before = len(log())
-            replies = session(name, before)
+            replies = session(name)
             lines = []
             for line in log()[before:].splitlines():
                 text = re.search(r"\w+\[\d+\]: (.*)", line)
@@ -305,7 +316,7 @@ class BesidePostfix(Suite):
                 **settings, "relayhost": f"[127.0.0.1]:{their_sink.port}",
                 "smtpd_milters": f"inet:127.0.0.1:{theirs.port}"}.items())
             with peers.Postfix(port, settings=lines) as postfix:
-                wanted = self.logged(port, theirs, postfix.log)
+                wanted = self.logged(port, theirs, postfix.log, visits=1)
         self.maxDiff = None
         for name in self.LOGGED:
             with self.subTest(name):

@@ -84,7 +84,7 @@ class Tools(Stopped):
     def test_a_message_is_read(self):
         mx, port, ids = self.stopped(2)
         shown = mx.tool("pencat", ids[1], check=True).stdout
-        for line in ("recipient: u1@rcpt.example", "Subject: number1", "state: deferred"):
+        for line in ("recipient: u1@rcpt.example", "Subject: number1", f"*** MESSAGE FILE END deferred/{ids[1]} ***"):
             self.assertIn(line + "\n", shown)
         self.assertIn("no such message", mx.tool("pencat", "-q", "4bGNsx3Ynxz1kGz8").stderr)
 

@@ -86,7 +86,7 @@ class Priorities(Suite):
                              {"a": 6, "b": -5, "c": -2, "d": 3, "e": None})
             mx.kill("qmgr")
             eventually(lambda: {m.get("priority") for m in listed(mx)} == {6, -5, -2, 3, None}, "after a kill too")
-            self.assertIn("priority: -5\n", mx.tool("pencat", of["b"]["queue_id"], check=True).stdout)
+            self.assertIn("named_attribute: priority=-5\n", mx.tool("pencat", of["b"]["queue_id"], check=True).stdout)
             self.assertEqual(json.loads(mx.tool("pencat", "-j", of["a"]["queue_id"], check=True).stdout)["priority"], 6)
 
     def test_mail_of_sendmail_has_one_and_a_login_may_say_it(self):

@@ -32,18 +32,19 @@ class Files(Suite):
             whole = mx.tool("pencat", path, check=True).stdout
             for line in (
                 "sender: ada@sender.example",
-                "envelope_id: id 7",
-                "ret: hdrs",
-                "body_type: 8BITMIME",
-                "client_protocol: local",
-                "notify: failure,delay",
+                "named_attribute: envelope_id=id 7",
+                "named_attribute: ret_flags=2",
+                "named_attribute: encoding=8bit",
+                "named_attribute: protocol_name=local",
+                "named_attribute: notify_flags=12",
                 "recipient: bob@rcpt.example",
                 "Subject: hello",
                 "line two",
             ):
                 self.assertIn(line + "\n", whole)
-            self.assertEqual(mx.tool("pencat", identity, check=True).stdout, whole.replace(path, identity))
-            self.assertEqual(mx.tool("pencat", "-q", identity, check=True).stdout, whole.replace(path, identity))
+            by_id = whole.replace(path, f"maildrop/{identity}")
+            self.assertEqual(mx.tool("pencat", identity, check=True).stdout, by_id)
+            self.assertEqual(mx.tool("pencat", "-q", identity, check=True).stdout, by_id)
             with open(path) as given:
                 done = subprocess.run([os.path.join(BIN, "pencat"), "-h"], stdin=given, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout), (0, "Subject: hello\n"))
@@ -57,9 +58,9 @@ class Files(Suite):
             self.assertEqual(shown("-b", "-o", "-s", "21"), "       21 one\n       25 line two\n")
             self.assertEqual(shown("-s", "1000"), "")
             self.assertEqual(shown("-o").replace("        0 ", "").count("recipient: bob@rcpt.example"), 2)
-            for wrong in (("-s", "x"), ("-s", "-1"), ("-d",)):
+            self.assertEqual(shown("-d", "-b"), " 78 \n 78 line one\n 78 line two\n")
+            for wrong in (("-s", "x"), ("-s", "-1")):
                 self.assertEqual(mx.tool("pencat", *wrong, path).returncode, os.EX_USAGE)
-            self.assertIn("no types of records here", mx.tool("pencat", "-d", path).stderr)
 
     def test_the_heading_of_the_list_stands_over_its_columns(self):
         with Instance({"defer_transports": "local"}) as mx:
@@ -103,12 +104,12 @@ class Files(Suite):
         with Instance() as mx:
             mx.stop()
             for words, lines in (
-                (["-F", "Ada L."], ["full_name: Ada L."]),
-                (["-G"], ["gateway: yes"]),
-                (["-v"], ["traced: yes"]),
-                (["-bv"], ["probe: yes"]),
-                (["-O", "requiretls=yes"], ["requiretls: yes"]),
-                (["-O", "smtputf8=yes"], ["smtputf8: yes"]),
+                (["-F", "Ada L."], ["sender_fullname: Ada L."]),
+                (["-G"], ["named_attribute: gateway=yes"]),
+                (["-v"], ["named_attribute: traced=yes"]),
+                (["-bv"], ["named_attribute: probe=yes"]),
+                (["-O", "requiretls=yes"], ["named_attribute: requiretls=yes"]),
+                (["-O", "smtputf8=yes"], ["named_attribute: smtputf8=yes"]),
             ):
                 with self.subTest(words):
                     submit(mx, "-f", "ada@sender.example", *words, "bob@rcpt.example")
@@ -117,7 +118,7 @@ class Files(Suite):
                     for line in lines:
                         self.assertIn(line + "\n", shown)
                     self.assertEqual(
-                        len(re.findall("^(?:gateway|traced|probe|requiretls|smtputf8|state): ", shown, re.M)),
+                        len(re.findall(": (?:gateway|traced|probe|requiretls|smtputf8)=", shown)),
                         0 if words[0] == "-F" else 1,
                         shown,
                     )
@@ -131,11 +132,11 @@ class Files(Suite):
             copy = mx.write("copy", "")
             shutil.copyfile(path, copy)
             os.chmod(copy, 0o644)
-            self.assertNotIn("state:", mx.tool("pencat", copy, check=True).stdout)
+            self.assertEqual(mx.tool("pencat", copy, check=True).stderr, "")
             os.chmod(path, 0o644)
             done = mx.tool("pencat", os.path.basename(path))
             self.assertEqual(done.returncode, os.EX_DATAERR)
-            self.assertIn("state: not whole: its submission did not end\n", done.stdout)
+            self.assertIn("its submission did not end\n", done.stderr)
 
     def test_a_word_is_an_id_before_it_is_a_file(self):
         with Instance() as mx:
@@ -221,11 +222,10 @@ class Files(Suite):
             at = whole.index(b"line one")
             damaged(whole[:at] + b"L" + whole[at + 1:], "checksum", "Line one\n")
             damaged(whole[:at + 4], "without a trailer|before its trailer", "recipient: bob@rcpt.example")
-            damaged(whole[:60], "before its trailer", "state: not whole")
+            damaged(whole[:60], "before its trailer", "message_size: ")
             damaged(b"no such thing" * 10, "not a submitted message", "")
             self.assertEqual(mx.tool("pencat", mx.path("nowhere")).returncode, os.EX_NOINPUT)
             self.assertEqual(mx.tool("pencat", "-q", path).returncode, os.EX_USAGE)
-            self.assertIn("penqueue --log", mx.tool("pencat", "-d", path).stderr)
 
     def test_what_was_set_aside_is_shown_by_its_id(self):
         with Instance() as mx:
@@ -253,15 +253,15 @@ class Listings(Queued):
                 identity = client.reply().split()[-1]
             shown = mx.tool("pencat", "-e", identity, check=True).stdout
             for line in (
-                "envelope_id: QQ314159",
-                "ret: full",
-                "body_type: 8BITMIME",
-                "smtputf8: yes",
-                "notify: never",
-                "dsn_orig_rcpt: rfc822;first@rcpt.example",
-                "client_protocol: ESMTP",
-                "client_helo: client.example",
-                "filter: smtp:[127.0.0.1]:1",
+                "named_attribute: envelope_id=QQ314159",
+                "named_attribute: ret_flags=1",
+                "named_attribute: encoding=8bit",
+                "named_attribute: smtputf8=yes",
+                "named_attribute: notify_flags=1",
+                "named_attribute: dsn_orig_rcpt=rfc822;first@rcpt.example",
+                "named_attribute: protocol_name=ESMTP",
+                "named_attribute: helo_name=client.example",
+                "content_filter: smtp:[127.0.0.1]:1",
             ):
                 self.assertIn(line + "\n", shown)
 
@@ -304,9 +304,9 @@ class Listings(Queued):
     def test_pencat_says_where_a_message_is(self):
         with Instance({**test_orders.nobody(), "minimal_backoff_time": "1000s"}) as mx:
             identity, = self.queued(mx, [("ada@one.example", "a@rcpt.example")])
-            self.assertIn("state: deferred\n", mx.tool("pencat", "-e", identity, check=True).stdout)
+            self.assertIn(f" deferred/{identity} ***\n", mx.tool("pencat", "-e", identity, check=True).stdout)
             mx.tool("pensuper", "-h", identity, check=True)
-            self.assertIn("state: hold\n", mx.tool("pencat", "-e", identity, check=True).stdout)
+            self.assertIn(f" hold/{identity} ***\n", mx.tool("pencat", "-e", identity, check=True).stdout)
             mx.tool("pensuper", "-H", identity, check=True)
             eventually(lambda: self.places(mx, "deferred"), "it waits again")
             self.assertNotIn("hold", mx.tool("pencat", "-e", identity, check=True).stdout)
@@ -348,7 +348,7 @@ class DamagedMessages(Queued):
                 self.assertIn("4bGNsx3Ynxz1kGz8: no such message", done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 3, done.stderr)
                 self.assertEqual(done.stdout.count("whole body\n"), 40000)
-                self.assertTrue(done.stdout.endswith(f"*** MESSAGE FILE END {whole} ***\n"))
+                self.assertTrue(done.stdout.endswith(f"*** MESSAGE FILE END deferred/{whole} ***\n"))
                 for name in ("gone", "cut", "whole"):
                     self.assertIn(f"\nrecipient: {name}@rcpt.example\n", done.stdout)
                 self.assertNotIn("gone body", done.stdout)
@@ -386,7 +386,7 @@ class DamagedMessages(Queued):
             )
             self.assertIn("4bGNsx3Ynxz1kGz8: no such message", done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
-            self.assertEqual(re.findall(r"RECORDS (\S+)", done.stdout), known[1:])
+            self.assertEqual(re.findall(r"RECORDS deferred/(\S+)", done.stdout), known[1:])
             self.assertEqual(done.stdout.count("key-spared29-end\n"), 5000)
 
 

@@ -171,7 +171,7 @@ class RequireTls(Certified):
                 queue_id = mx.wait_log(r": (\w+): to=<a@rcpt\.example>.*status=deferred").group(1)
                 mx.kill_all()
                 mx.start()
-                self.assertIn("requiretls: yes", mx.tool("pencat", "-e", queue_id, check=True).stdout)
+                self.assertIn("requiretls=yes", mx.tool("pencat", "-e", queue_id, check=True).stdout)
                 del peer.replies["MAIL"]
                 mx.flush()
                 self.assertIn("REQUIRETLS", peer.wait_messages(1)[0].parameters)

@@ -170,7 +170,7 @@ class Options(test_submission.Submission):
             mx.stop()
             self.sendmail(mx, "-O", "smtputf8=yes", "ada@virtual.test.example")
             declared, = self.names(mx)
-            self.assertIn("smtputf8: yes", mx.tool("pencat", "-e", declared, check=True).stdout)
+            self.assertIn("smtputf8=yes", mx.tool("pencat", "-e", declared, check=True).stdout)
             self.sendmail(mx, "-O", "smtputf8=no", "ada@virtual.test.example")
             other, = set(self.names(mx)) - {declared}
             self.assertNotIn("smtputf8", mx.tool("pencat", "-e", other, check=True).stdout)

@@ -45,7 +45,7 @@ class Tenants(Suite):
             self.assertEqual(len(queue), 2)
             for message in queue:
                 text = mx.tool("pencat", message["queue_id"], check=True).stdout
-                self.assertIn("tenant: " + message["tenant"] + "\n", text)
+                self.assertIn("named_attribute: tenant=" + message["tenant"] + "\n", text)
 
     def test_tools_and_the_api_choose_by_tenant(self):
         with Peer() as peer, self.instance(peer, {"tenant_identity": "sender_domain", "penapi_token_file":

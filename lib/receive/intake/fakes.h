@@ -70,7 +70,7 @@ class MemoryQueue final : public Queue {
 /// Domains and users from sets; no tables.
 class SetResolve final : public resolve::Resolve {
  public:
-  std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains, users{"user", "root"};
+  std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains, alias_domains, users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
   std::map<std::string, std::string, std::less<>> gone;  // moved users, and the text for them
   std::map<std::string, std::string, std::less<>> canonical_senders;
@@ -111,12 +111,14 @@ class SetResolve final : public resolve::Resolve {
   Result<resolve::AddressClass> class_of(std::string_view domain) const override {
     if (local_domains.contains(domain)) return resolve::AddressClass::local;
     if (relay_domains.contains(domain)) return resolve::AddressClass::relay;
+    if (alias_domains.contains(domain)) return resolve::AddressClass::virtual_alias;
     return resolve::AddressClass::other;
   }
   Result<resolve::Route> route(std::string_view, std::string_view) const override { return answer; }
   Result<resolve::Listed> listed(std::string_view recipient, bool) const override {
     if (broken) return fail(map::MapError::unreadable, "users");
     if (gone.contains(recipient)) return resolve::Listed::moved;
+    if (alias_domains.contains(mail::domain_part(recipient))) return resolve::Listed::no;
     if (!local_domains.contains(mail::domain_part(recipient))) return resolve::Listed::not_checked;
     if (aliases.contains(recipient)) return resolve::Listed::elsewhere;
     return users.contains(mail::local_part(recipient)) ? resolve::Listed::yes : resolve::Listed::no;

@@ -3,7 +3,9 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <iterator>
 #include <map>
 
 #include "lib/base/text.h"
@@ -144,10 +146,21 @@ std::string columns(const std::vector<std::pair<std::string, std::string>>& rows
 
 }  // namespace
 
+int status_as(std::string_view name, int status) {
+  if (status < EX__BASE || status > EX__MAX) return status;
+  if (name == "postqueue") return EX_UNAVAILABLE;
+  if (name == "postlock") return EX_TEMPFAIL;
+  static constexpr std::string_view kOthers[] = {"postalias", "postcat", "postconf", "postdrop",  "postfix",
+                                                 "postkick",  "postlog", "postmap",  "postmulti", "postsuper"};
+  return std::ranges::find(kOthers, name) == std::end(kOthers) ? status : 1;
+}
+
+int own_status(int status) { return status_as(program_invocation_short_name, status); }
+
 int Ending::print() const {
   std::FILE* to = status == EX_OK ? stdout : stderr;
   std::fputs(text.c_str(), to);
-  return std::fflush(to) == 0 ? status : EX_IOERR;
+  return own_status(std::fflush(to) == 0 ? status : EX_IOERR);
 }
 
 std::string CommandLine::help() const {

@@ -20,16 +20,25 @@
 #include <expected>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace pen::service {
 
+/// The status of a command that is called by `name`, for a code of sysexits.h. By their own names commands end with
+/// that code. Postfix's commands have one status for whatever fails, and scripts that call ours by those names may look
+/// for it. Other statuses stay: they say what was found. sendmail, mailq and newaliases have codes by either name:
+/// 75, with which Postfix's end always, makes callers try for ever what cannot succeed, or takes it for success.
+int status_as(std::string_view name, int status);
+/// The same, for the name of this process.
+int own_status(int status);
+
 /// How a command ends that does not run: with a text and a code of sysexits.h.
 struct Ending {
   int status = 0;
   std::string text;
-  /// Prints the text, to standard output when status is 0, else to standard error. Returns the exit status.
+  /// Prints the text, to standard output when status is 0, else to standard error. Returns own_status().
   int print() const;
 };
 
@@ -89,13 +98,14 @@ std::function<std::string(const Given&)> choose(T& slot, T value, std::string am
 Option directory_option(std::string& directory);
 
 /// The main of a command: a class with Options, a static read(argc, argv) that makes them or an Ending, and run(),
-/// which returns the exit status. What is on standard output is out when that is 0.
+/// which returns the exit status, a code of sysexits.h where something failed. What is on standard output is out when
+/// that is 0.
 template <class Tool>
 int run_tool(int argc, char** argv) {
   auto options = Tool::read(argc, argv);
   if (!options) return options.error().print();
   const int status = Tool(*std::move(options)).run();
-  return std::fflush(stdout) == 0 ? status : EX_IOERR;
+  return own_status(std::fflush(stdout) == 0 ? status : EX_IOERR);
 }
 
 }  // namespace pen::service

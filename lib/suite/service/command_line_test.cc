@@ -53,6 +53,19 @@ struct Tool {
 
 BOOST_AUTO_TEST_SUITE(command_line)
 
+BOOST_AUTO_TEST_CASE(by_a_name_of_postfix_a_command_fails_with_the_status_that_its_command_has) {
+  for (const int failed : {EX_USAGE, EX_NOINPUT, EX_TEMPFAIL, EX_CONFIG}) {
+    for (const char* name : {"postmap", "postalias", "postcat", "postconf", "postsuper", "postmulti", "postfix",
+                             "postlog", "postkick", "postdrop"})
+      BOOST_TEST(status_as(name, failed) == 1, name);
+    BOOST_TEST(status_as("postqueue", failed) == EX_UNAVAILABLE);
+    BOOST_TEST(status_as("postlock", failed) == EX_TEMPFAIL);
+    for (const char* name : {"penmap", "penstock", "sendmail", "mailq", "newaliases", "pendest"})
+      BOOST_TEST(status_as(name, failed) == failed, name);
+  }
+  for (const int other : {0, 1, 2, 126}) BOOST_TEST(status_as("postqueue", other) == other);
+}
+
 BOOST_AUTO_TEST_CASE(options_act_in_the_order_in_which_they_are_given) {
   Tool tool;
   const auto words = tool.read({"-s", "1", "-t", "2", "word", "-d3", "--tag=4", "-s", "-"});
