@@ -242,7 +242,7 @@ class Shaping(Suite):
                 mx.set(shaping_rules_files=f"{rules}, {mx.dir}/broken.rules", default_destination_rate_limit="slow")
                 checked = mx.tool("penstock", "check").stdout
                 self.assertRegex(checked, r"broken\.rules:1: a provider needs names of hosts.*nothing of this file")
-                self.assertIn("default_destination_rate_limit: not a rate", checked)
+                self.assertRegex(checked, r'main\.cf:\d+: default_destination_rate_limit: "slow" is not a rate')
                 # Those of a domain, a source and a tenant are seen, and what waits at them.
                 mx.write("limits", "domain:big.example rate=2/h\nsource:a rate=5/h connections=5\n"
                          "tenant:sender.example rate=3/h\n")
