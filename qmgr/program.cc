@@ -140,14 +140,21 @@ void Program::start() {
   verify_.start();
   if (shared_) shared_->start(*manager_);
   start_sessions();
-  if (Egress* egress = options_.manager.egress.get(); egress != nullptr) {
-    std::vector<std::string> stale;
-    for (const auto& [key, value] : destinations_.notes())
-      if (key != SharedDestinations::kHostsNote && !egress->ledger().load(value)) stale.push_back(key);
-    for (const auto& key : stale) destinations_.note(key, std::nullopt);
-    egress->set_by_hand(&destinations_.suspensions());
-  }
+  load_notes();
   loop_.spawn("destinations", keep_destinations());
+}
+
+void Program::load_notes() {
+  Egress* const egress = options_.manager.egress.get();
+  std::vector<std::string> stale;
+  for (const auto& [key, value] : destinations_.notes()) {
+    if (key == SharedDestinations::kHostsNote) continue;
+    if (key.starts_with(kSpentKey) ? !manager_->event()->scheduler.load_spent(key, value)
+                                   : egress != nullptr && !egress->ledger().load(value))
+      stale.push_back(key);
+  }
+  for (const auto& key : stale) destinations_.note(key, std::nullopt);
+  if (egress != nullptr) egress->set_by_hand(&destinations_.suspensions());
 }
 
 void Program::fatal(const Error& why) {
@@ -337,8 +344,9 @@ async::Task<void> Program::keep_destinations() {
 }
 
 std::vector<egress::Ledger::Change> Program::note_counts() {
-  if (!options_.manager.egress) return {};
   // When it drains nothing is handed out any more.
+  for (auto& c : manager_->event()->scheduler.take_spent(draining_)) destinations_.note(c.key, std::move(c.value));
+  if (!options_.manager.egress) return {};
   auto changes = options_.manager.egress->ledger().take_changes(draining_);
   for (const auto& c : changes) destinations_.note(c.key, c.value);
   return changes;

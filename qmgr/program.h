@@ -135,8 +135,10 @@ class Program final : public Ports {
   /// A tenth of a second at most.
   async::Task<void> next_commit();
   async::Task<void> keep_destinations();
-  /// What is known of sources goes to destdb. Returns the changes.
+  /// What has gone, of quotas and of sources that are warmed up, goes to destdb. Returns the sources' changes.
   std::vector<egress::Ledger::Change> note_counts();
+  /// And comes from there.
+  void load_notes();
   /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
   async::Task<Result<void>> write_destinations();
   async::Task<Result<void>> write_changes();

@@ -30,13 +30,14 @@
 #include "qmgr/scheduler/job.h"
 #include "qmgr/scheduler/message.h"
 #include "qmgr/scheduler/scheduler.h"
+#include "qmgr/scheduler/spent.h"
 
 namespace pen::qmgr::scheduler {
 
 class Shaping {
  public:
   Shaping(const Options& options, const Clock& clock, destdb::Table& table)
-      : options_(options), clock_(clock), table_(table) {}
+      : options_(options), clock_(clock), table_(table), spent_(clock) {}
   /// Whether something may be limited: else nothing here is asked.
   bool on() const { return options_.shaping != nullptr; }
 
@@ -115,6 +116,7 @@ class Shaping {
   void listen(const Job& j);
 
   std::vector<ShapingNews> take_news() { return std::exchange(news_, {}); }
+  SpentQuotas& spent() { return spent_; }
 
   // --- people ---
   void each(const std::function<void(const LimitState&)>& see);
@@ -126,7 +128,7 @@ class Shaping {
   Group* group(std::string_view name) const;
   /// An administrator's order: a rate that is not exceeded, or the end of that order. False: there is no such
   /// provider or group.
-  bool order(std::string_view group, shaping::Rate rate);
+  bool order(std::string_view group, const shaping::Rates& rates);
   /// Forgets what was learned of the group. Returns how many limits there were.
   std::size_t forget(std::string_view group);
 
@@ -151,6 +153,8 @@ class Shaping {
   /// How many may be under way from this host; 0: any number.
   std::uint32_t deliveries(const Gate& g) const;
   void share(Gate& g);
+  /// The gate's windows follow what is set and ordered, and the number of hosts.
+  void set_quotas(Gate& g);
   std::uint32_t hosts() const;
   void load(Gate& g);
   void keep(Gate& g);
@@ -189,6 +193,7 @@ class Shaping {
   std::map<std::string, SteadyTime, std::less<>> told_;  // when, by sender's domain and rule
   std::vector<ShapingNews> news_;
   SteadyTime swept_{};
+  SpentQuotas spent_;
 };
 
 }  // namespace pen::qmgr::scheduler
