@@ -425,7 +425,7 @@ Gate* Shaping::gate_of(const Job& j, unsigned kind) {
       return named_source(source_of(j));
     case 5:
       return j.message->tenant == nullptr ? nullptr : j.message->tenant->limit;
-    case 6: {
+    case kSends: {
       Flow* const f = flow_of(j.message->sender, *r.cluster->group);
       return f == nullptr ? nullptr : f->sends.gate.get();
     }
@@ -434,6 +434,13 @@ Gate* Shaping::gate_of(const Job& j, unsigned kind) {
       return f == nullptr ? nullptr : f->signs.gate.get();
     }
   }
+}
+
+std::pair<Flow*, Flow*> Shaping::flows_of(const Job& j) {
+  Group* const g = j.route->cluster->group;
+  if (g == nullptr) return {};
+  Flow* const sends = flow_of(j.message->sender, *g);
+  return {sends, j.message->signer == nullptr ? sends : flow_of(j.message->signer, *g)};
 }
 
 void Shaping::refresh(Gate& g) {
@@ -532,8 +539,9 @@ void Shaping::delivered(const Job& j) {
     side.delivered.add(clock_.now);
     if (side.gate) count(*side.gate);
   };
-  count_side(flow_of(j.message->sender, g), &Flow::sends);
-  count_side(flow_of(signer_of(*j.message), g), &Flow::signs);
+  const auto [sends, signs] = flows_of(j);
+  count_side(sends, &Flow::sends);
+  count_side(signs, &Flow::signs);
 }
 
 void Shaping::set_waking(Gate& g) {

@@ -56,15 +56,18 @@ class Shaping {
   static std::string_view source_of(const Job& j);
   static std::string_view source_of(const Cluster& c);
   /// The gates of a job that has a route, by their kinds; most do not exist.
-  static constexpr unsigned kKinds = 8;
+  static constexpr unsigned kSends = 6, kSigns = 7, kKinds = 8;  // the last two are of the domain that sends or signs
   Gate* gate_of(const Job& j, unsigned kind);
   /// The gates that limit anything.
   template <class F>
   void each_gate(const Job& j, F&& f) {
-    for (unsigned kind = 0; kind < kKinds; ++kind) {
-      Gate* const g = gate_of(j, kind);
+    const auto of = [&](Gate* g, unsigned kind) {
       if (g != nullptr && g->limits()) f(*g, static_cast<std::uint8_t>(1U << kind));
-    }
+    };
+    for (unsigned kind = 0; kind < kSends; ++kind) of(gate_of(j, kind), kind);
+    const auto [sends, signs] = flows_of(j);
+    if (sends != nullptr) of(sends->sends.gate.get(), kSends);
+    if (signs != nullptr) of(signs->signs.gate.get(), kSigns);
   }
   /// The administrator's limits may have changed: once for each look at a job's gates.
   void judge(const Job& j);
@@ -139,6 +142,8 @@ class Shaping {
   Sender& sender_of(std::string_view domain);
   /// nullptr: the group is no provider, so that its senders are not distinguished; or s is nullptr.
   Flow* flow_of(Sender* s, Group& g);
+  /// Of the domain that sends it, and of the one that signs it, which for most mail is the same.
+  std::pair<Flow*, Flow*> flows_of(const Job& j);
   /// What is not known to be signed by another domain counts as signed by the sender's.
   static Sender* signer_of(const Message& m) { return m.signer != nullptr ? m.signer : m.sender; }
   /// "d=example.org": the domain of a gate for what this domain signs.
