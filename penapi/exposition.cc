@@ -155,6 +155,17 @@ void write_queue(Exposition& out, const QueueView& queue, WallTime now) {
   for (const auto& l : queue.limits)
     out.sample("penstock_destination_rate_limit", {{"group", l.group}, {"source", l.source}, {"scope", l.scope}},
                l.per_minute);
+  const auto quotas = [&](std::string_view name, std::string_view help, const auto& value) {
+    out.family(name, help, "gauge");
+    for (const auto& q : queue.quotas)
+      out.sample(name, {{"group", q.group}, {"source", q.source}, {"scope", q.scope}, {"rate", q.rate}}, value(q));
+  };
+  quotas("penstock_destination_quota", "Messages that a slower rate beside another one allows within its time.",
+         [](const QuotaFigures& q) { return q.most; });
+  quotas("penstock_destination_quota_used", "Messages that went within that time until now.",
+         [](const QuotaFigures& q) { return q.used; });
+  quotas("penstock_destination_quota_opens_seconds", "Until the next may go there; 0: it may now.",
+         [](const QuotaFigures& q) { return q.opens; });
   static constexpr std::string_view kClasses[] = {"active", "idle",    "closed",   "unused",
                                                   "retry",  "failing", "suspended"};
   out.family("penstock_destinations", "Destinations that the scheduler knows, by state.", "gauge");

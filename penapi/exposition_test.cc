@@ -75,8 +75,13 @@ BOOST_AUTO_TEST_CASE(limits_of_providers_are_shown_in_messages_a_minute) {
   auto queue = std::make_shared<QueueView>();
   queue->looked = WallTime(seconds(990));
   queue->limits.insert({"google", "", "a.example", 7.5});
+  queue->quotas.insert({"google", "", "", "5000/h", 2500, 2500, 61.5});
   seen.queue = queue;
   BOOST_CHECK(has(text(), R"(penstock_destination_rate_limit{group="google",source="",scope="a.example"} 7.5)"));
+  const std::string labels = R"({group="google",source="",scope="",rate="5000/h"} )";
+  BOOST_CHECK(has(text(), "penstock_destination_quota" + labels + "2500"));
+  BOOST_CHECK(has(text(), "penstock_destination_quota_used" + labels + "2500"));
+  BOOST_CHECK(has(text(), "penstock_destination_quota_opens_seconds" + labels + "61.5"));
 }
 
 BOOST_AUTO_TEST_CASE(the_queue_is_shown_by_state_with_the_oldest_age) {

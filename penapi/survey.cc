@@ -210,19 +210,24 @@ Task<bool> Survey::look_at_queue(QueueView& view) {
   }
   const auto most = static_cast<std::size_t>(server_.config.settings().penapi_destination_limit);
   Busiest busiest(most);
-  const auto add_limit = [&](const ipc::destinations::Limit& l) {
+  const auto add_limit = [&](const ipc::destinations::Limit& l, std::uint32_t place,
+                             const std::vector<ipc::destinations::Quota>& quotas) {
+    const std::string& scope = l.name.empty() ? l.domain : l.name;
     if (l.thousandths > 0 && view.limits.size() < most)
-      view.limits.insert(
-          {l.group, l.source, l.name.empty() ? l.domain : l.name, static_cast<double>(l.thousandths) / 60'000});
+      view.limits.insert({l.group, l.source, scope, static_cast<double>(l.thousandths) / 60'000});
+    for (const auto& q : quotas)
+      if (q.limit == place && view.quotas.size() < most)
+        view.quotas.insert(
+            {l.group, l.source, scope, q.rate, q.most, q.used, static_cast<double>(q.opens.count()) / 1000});
   };
   const auto found = co_await server_.ask(
       ipc::destinations::Find{.request = 1, .name = {}, .limits = true}, [&](ipc::destinations::FromQmgr& m) {
-        if (const auto* l = std::get_if<ipc::destinations::LimitSeen>(&m)) add_limit(l->limit);
+        if (const auto* l = std::get_if<ipc::destinations::LimitSeen>(&m)) add_limit(l->limit, 0, l->quotas);
         auto* e = std::get_if<ipc::destinations::Entry>(&m);
         if (e == nullptr) return true;
         const auto cls = static_cast<std::size_t>(e->classification);
         if (cls < view.by_class.size()) ++view.by_class[cls];
-        for (const auto& l : e->limits) add_limit(l);
+        for (std::uint32_t i = 0; i < e->limits.size(); ++i) add_limit(e->limits[i], i, e->quotas);
         DestinationFigures d{.shown = std::move(e->shown), .transport = std::move(e->transport)};
         d.connections = e->connections;
         d.jobs = e->in_hand + e->waiting;

@@ -71,6 +71,16 @@ struct RateLimit {
   }
 };
 
+/// A slower rate of one, which holds within a minute, an hour or a day.
+struct QuotaFigures {
+  std::string group, source, scope, rate;
+  std::uint64_t most = 0, used = 0;
+  double opens = 0;  // seconds; 0: it is not full
+  bool operator<(const QuotaFigures& other) const {
+    return std::tie(group, source, scope, rate) < std::tie(other.group, other.source, other.scope, other.rate);
+  }
+};
+
 struct QueueView {
   WallTime looked{};  // none: not yet
   std::array<QueueState, kPlaces> states;
@@ -79,6 +89,7 @@ struct QueueView {
   std::vector<DestinationFigures> destinations;
   DestinationFigures other;
   std::set<RateLimit> limits;               // penapi_destination_limit of them at most
+  std::set<QuotaFigures> quotas;            // as many
   std::array<std::uint64_t, 7> by_class{};  // destinations by ipc::destinations::Class
   void add(WallTime now, const ipc::queue::Entry& e);
 };

@@ -8,29 +8,6 @@
 
 namespace pen::qmgr {
 
-namespace {
-constexpr std::uint64_t kMostConnections = 100'000;
-}  // namespace
-
-std::optional<ShapingOptions::Limit> parse_limit(std::string_view text) {
-  ShapingOptions::Limit out;
-  for (const auto word : split(text)) {
-    if (word.starts_with("rate=") && !out.rate.limits()) {
-      const auto rate = shaping::parse_rate(word.substr(5));
-      if (!rate) return std::nullopt;
-      out.rate = *rate;
-    } else if (word.starts_with("connections=") && out.connections == 0) {
-      const auto n = parse_unsigned(word.substr(12));
-      if (!n || *n == 0 || *n > kMostConnections) return std::nullopt;
-      out.connections = static_cast<std::uint32_t>(*n);
-    } else {
-      return std::nullopt;
-    }
-  }
-  if (out == ShapingOptions::Limit{}) return std::nullopt;
-  return out;
-}
-
 Result<std::function<ShapingOptions::Limit(const std::string&)>> delivery_limits(std::string_view list,
                                                                                  const map::OpenOptions& options) {
   if (trim(list).empty()) return nullptr;
@@ -65,11 +42,11 @@ Result<std::function<ShapingOptions::Limit(const std::string&)>> delivery_limits
       if (known != state->known.end()) state->known.erase(known);
       return {};
     }
-    const auto limit = parse_limit(**value);
+    const auto limit = shaping::parse_limit(**value);
     if (!limit) {
       if (state->may_warn())
-        log::warning("delivery_limit_maps: {}: \"{}\" is not rate=N/s, N/m or N/h, connections=N: it limits nothing",
-                     name, printable(**value, 100));
+        log::warning("delivery_limit_maps: {}: \"{}\" {}: it limits nothing", name, printable(**value, 100),
+                     limit.error());
       return {};
     }
     return state->known[name] = *limit;

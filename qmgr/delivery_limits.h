@@ -2,14 +2,12 @@
 /// delivery_limit_maps: the administrator's limits of providers, domains, sources and tenants.
 ///
 /// Use:     PEN_TRY_ASSIGN(shaping.limit, delivery_limits(settings.delivery_limit_maps, tables));
-/// Form:    "provider:NAME", "domain:NAME", "source:NAME" or "tenant:NAME" gives "rate=10/m" and "connections=5", one
-///          or both, with white space or commas between them.
+/// Form:    "provider:NAME", "domain:NAME", "source:NAME" or "tenant:NAME" gives a limit (lib/queue/shaping/limit.h).
 /// Errors:  a list that cannot be read; a table that waits, for it is read in qmgr's own loop. Where a table breaks
 ///          later, what it last said of a name counts on; a value that is no limit limits nothing. The log says either
 ///          once a minute.
 /// Thread:  the function is for one thread.
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,9 +16,6 @@
 #include "qmgr/scheduler/shaping_options.h"
 
 namespace pen::qmgr {
-
-/// nullopt: not a limit.
-std::optional<ShapingOptions::Limit> parse_limit(std::string_view text);
 
 /// An empty list gives an empty function.
 Result<std::function<ShapingOptions::Limit(const std::string&)>> delivery_limits(std::string_view list,

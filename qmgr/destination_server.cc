@@ -31,9 +31,11 @@ Limit to_limit(const LimitState& s) {
   l.source = s.source;
   l.domain = s.domain;
   l.name = s.name;
-  l.rate = shaping::to_string(s.rate);
-  l.set = shaping::to_string(s.set);
-  l.ordered = shaping::to_string({s.learned.ordered});
+  Rates holds = s.rate;
+  for (const QuotaState& q : s.quotas) holds.quotas.push_back(q.quota);
+  l.rate = to_string(holds);
+  l.set = to_string(s.set);
+  l.ordered = to_string(shaping::ordered(s.learned));
   l.connections = s.connections;
   l.waiting = s.waiting;
   l.last_minute = s.last_minute;
@@ -44,6 +46,13 @@ Limit to_limit(const LimitState& s) {
   l.complained = s.learned.complained;
   l.thousandths = s.rate.thousandths;
   return l;
+}
+
+/// Adds it, with its quotas.
+void add(const LimitState& s, std::vector<Limit>& limits, std::vector<ipc::destinations::Quota>& quotas) {
+  const auto place = static_cast<std::uint32_t>(limits.size());
+  limits.push_back(to_limit(s));
+  for (const QuotaState& q : s.quotas) quotas.push_back({place, to_string(q.quota), q.most, q.used, q.opens});
 }
 
 Entry to_entry(std::uint64_t request, const DestinationState& s) {
@@ -62,7 +71,7 @@ Entry to_entry(std::uint64_t request, const DestinationState& s) {
   e.facts = encode(s.facts);
   e.paused = s.paused;
   e.source = s.address.source;
-  for (const LimitState& l : s.limits) e.limits.push_back(to_limit(l));
+  for (const LimitState& l : s.limits) add(l, e.limits, e.quotas);
   return e;
 }
 
@@ -144,10 +153,15 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
     if (!m.name.empty() && !wanted.contains(s.key) && !its_provider && !fits(m.name, s.facts)) return;
     found.push_back(entry(m.request, s));
   });
-  std::vector<Limit> limits;
+  std::vector<LimitSeen> limits;
   if (m.limits)
     manager_.event()->scheduler.each_set_limit([&](const LimitState& s) {
-      if (m.name.empty() || m.name == s.name) limits.push_back(to_limit(s));
+      if (!m.name.empty() && m.name != s.name) return;
+      std::vector<Limit> one;
+      LimitSeen seen{.request = m.request, .limit = {}, .quotas = {}};
+      add(s, one, seen.quotas);
+      seen.limit = std::move(one.front());
+      limits.push_back(std::move(seen));
     });
   (void)channel.send(backend(m.request));
   std::uint64_t count = 0;
@@ -161,9 +175,9 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
     (void)channel.send(e);
     if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
-  for (const Limit& l : limits) {
+  for (const LimitSeen& l : limits) {
     ++count;
-    (void)channel.send(LimitSeen{m.request, l});
+    (void)channel.send(l);
     if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   (void)channel.send(Done{m.request, Outcome::ok, count, {}});
@@ -219,7 +233,7 @@ Done DestinationServer::refusal(const Order& m, const std::optional<std::string>
   return done;
 }
 
-std::uint64_t DestinationServer::obey(const Order& m, const std::string& name, const shaping::Rate& rate) {
+std::uint64_t DestinationServer::obey(const Order& m, const std::string& name, const Rates& rates) {
   const auto source = source_of(name);
   const char* const kind = !source ? "destination " : "";
   switch (m.verb) {
@@ -248,9 +262,9 @@ std::uint64_t DestinationServer::obey(const Order& m, const std::string& name, c
       return keys.size() + manager_.event()->scheduler.forget_limits(name);
     }
     case Verb::rate:
-      if (!manager_.event()->scheduler.order_rate(name, rate)) return 0;
+      if (!manager_.event()->scheduler.order_rate(name, rates)) return 0;
       log::info("destination {}: {}", name,
-                rate.limits() ? "at most " + shaping::to_string(rate) + " by order" : "no rate by order any more");
+                rates.limits() ? "at most " + to_string(rates) + " by order" : "no rate by order any more");
       return 1;
   }
   return 0;
@@ -259,16 +273,16 @@ std::uint64_t DestinationServer::obey(const Order& m, const std::string& name, c
 async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted, unsigned uid) {
   const auto name = destdb::destination_name(m.name);
   Done done = refusal(m, name, trusted);
-  const auto rate = m.verb != Verb::rate || m.rate.empty() ? shaping::Rate{} : shaping::parse_rate(m.rate);
-  if (done.outcome == Outcome::ok && !rate) {
+  const auto rates = m.verb != Verb::rate || m.rate.empty() ? std::expected<Rates, std::string>() : parse_rates(m.rate);
+  if (done.outcome == Outcome::ok && !rates) {
     done.outcome = Outcome::failed;
-    done.text = "not a rate: N/s, N/m or N/h";
+    done.text = "\"" + printable(m.rate, 80) + "\" " + rates.error();
   }
   if (done.outcome != Outcome::ok) {
     (void)channel.send(done);
     co_return;
   }
-  done.count = obey(m, *name, *rate);
+  done.count = obey(m, *name, *rates);
   if (done.count == 0) {
     done.outcome = Outcome::not_found;
   } else {
@@ -372,7 +386,7 @@ void explain_route(Explained& e, const ipc::route::Resolved& route, const Explan
   e.rate_delay = limits.rate_delay;
   e.tls = route.tls;
   e.by_sender = route.by_sender;
-  for (const LimitState& l : found.limits) e.limits.push_back(to_limit(l));
+  for (const LimitState& l : found.limits) add(l, e.limits, e.quotas);
 }
 }  // namespace
 

@@ -49,7 +49,7 @@ class DestinationServer {
   ipc::destinations::Done refusal(const ipc::destinations::Order& m, const std::optional<std::string>& name,
                                   bool trusted) const;
   /// Returns how many destinations it changed. rate: of Verb::rate.
-  std::uint64_t obey(const ipc::destinations::Order& m, const std::string& name, const shaping::Rate& rate);
+  std::uint64_t obey(const ipc::destinations::Order& m, const std::string& name, const Rates& rates);
 
   /// The server that answers, as tools see it.
   ipc::destinations::Backend backend(std::uint64_t request) const;

@@ -105,13 +105,13 @@ mail::DeliveryStatus Egress::none_left(const egress::Pool& pool, std::string_vie
   return wait("4.3.2", std::move(why));
 }
 
-std::optional<mail::DeliveryStatus> Egress::assign(const mail::Envelope& envelope, std::uint32_t ordinal,
-                                                   ipc::route::Resolved& answer, WallTime now) {
+Egress::Assigned Egress::assign(const mail::Envelope& envelope, std::uint32_t ordinal, ipc::route::Resolved& answer,
+                                WallTime now) {
   // To a content filter of this host mail goes as ever; behind it comes the choice.
-  if (!envelope.filter.empty() && envelope.transport.empty() && !mail::is_probe(envelope.purpose)) return std::nullopt;
+  if (!envelope.filter.empty() && envelope.transport.empty() && !mail::is_probe(envelope.purpose)) return {};
   const auto pool = pool_of(envelope.tenant, envelope.sender, answer);
-  if (!pool) return wait("4.3.0", pool.error().message());
-  if (*pool == nullptr) return std::nullopt;
+  if (!pool) return {.waits = wait("4.3.0", pool.error().message())};
+  if (*pool == nullptr) return {};
   const std::string group = group_of(answer);
   const std::uint64_t draw = egress::draw_of(envelope.queue_id);
   const std::uint64_t message = draw ^ egress::draw_of(group);
@@ -127,14 +127,15 @@ std::optional<mail::DeliveryStatus> Egress::assign(const mail::Envelope& envelop
     if (const auto at = std::ranges::find(order, *given); at != order.end()) std::rotate(order.begin(), at, at + 1);
   const auto first = std::ranges::find_if(order, usable);
   const std::optional<std::uint32_t> chosen = first == order.end() ? std::nullopt : std::optional(*first);
-  if (!chosen) return none_left(**pool, group, answer, now);
+  if (!chosen) return {.waits = none_left(**pool, group, answer, now)};
   if (order.size() > 1) given_.put(message, *chosen);
   if (ledger_.warms_up(*chosen) && before != chosen) {
+    if (!ledger_.reserved(*chosen, group, now)) return {.waits = std::nullopt, .later = true};
     ledger_.take(*chosen, group, now);
     counted_.put(recipient, *chosen);
   }
   put(*chosen, answer);
-  return std::nullopt;
+  return {};
 }
 
 std::optional<mail::DeliveryStatus> Egress::show(std::string_view tenant, std::string_view sender,

@@ -7,7 +7,9 @@
 /// sending to the group. A message that was given a source keeps it for the group while that can be used.
 ///
 /// Group:   what warm-up and blocks go by: the provider, or the domain of the next hop.
-/// Use:     if (const auto no = egress.assign(envelope, ordinal, answer, now)) … the recipient waits, for *no
+/// Use:     const auto a = egress.assign(envelope, ordinal, answer, now);
+///          if (a.waits) … the recipient waits, for *a.waits; else if (a.later) … the ledger's changes are written, and
+///          then it is asked again
 ///          egress.accepted(…), failed(…) by what became of a connection; block(…) by what replies say.
 ///          by_hand: the suspensions of destdb ("source:NAME").
 /// State:   the ledger (lib/send/egress/ledger.h); what was given to messages lately, kRemembered at most.
@@ -43,9 +45,12 @@ class Egress {
   };
   explicit Egress(Options options);
 
-  /// Gives the answer a source. nullopt: it has one, or is to have none. Else why the recipient must wait.
-  std::optional<mail::DeliveryStatus> assign(const mail::Envelope& envelope, std::uint32_t ordinal,
-                                             ipc::route::Resolved& answer, WallTime now);
+  struct Assigned {
+    std::optional<mail::DeliveryStatus> waits;  // why the recipient must wait
+    bool later = false;                         // the count of its source has to be written first
+  };
+  /// Gives the answer a source, if it is to have one.
+  Assigned assign(const mail::Envelope& envelope, std::uint32_t ordinal, ipc::route::Resolved& answer, WallTime now);
   /// The same for a caller that only wants to know.
   std::optional<mail::DeliveryStatus> show(std::string_view tenant, std::string_view sender,
                                            ipc::route::Resolved& answer, WallTime now);

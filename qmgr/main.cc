@@ -132,8 +132,9 @@ qmgr::TransportLimits limits_of(const config::Config& c, std::string_view name) 
     limits.workers = static_cast<std::uint32_t>(*service->process_limit);
   }
   const auto delay = c.lookup_transport(name, "transport_rate_delay");
+  // Text that names no rate was refused with the rest of main.cf.
   limits.rate_limit =
-      shaping::parse_rate(c.lookup_transport(name, "destination_rate_limit").value_or("")).value_or(shaping::Rate{});
+      shaping::parse_rates(c.lookup_transport(name, "destination_rate_limit").value_or("")).value_or(shaping::Rates{});
   limits.transport_rate_delay = config::parse_time(delay.value_or(""), 's').value_or(milliseconds(0));
   if (limits.transport_rate_delay.count() > 0) limits.workers = 1;  // further ones would only wait
   add_client_limits(c, service, limits);
@@ -266,14 +267,10 @@ Result<std::shared_ptr<const qmgr::ShapingOptions>> shaping_options(const servic
   const auto minimum = shaping::parse_rate(s.shaping_minimum_rate);
   if (!minimum)
     return fail(config::ConfigError::bad_value,
-                "shaping_minimum_rate: " + printable(s.shaping_minimum_rate) + " is not a rate: N/s, N/m or N/h");
+                "shaping_minimum_rate: " + printable(s.shaping_minimum_rate) + " is not a rate: N/s, N/m, N/h or N/d");
   o->pace.minimum = *minimum;
   PEN_TRY_ASSIGN(o->limit, qmgr::delivery_limits(join(s.delivery_limit_maps, ", "), tables));
   bool rates = !s.default_destination_rate_limit.empty();
-  if (rates && !shaping::parse_rate(s.default_destination_rate_limit))
-    return fail(config::ConfigError::bad_value,
-                "default_destination_rate_limit: " + printable(s.default_destination_rate_limit) +
-                    " is not a rate: N/s, N/m or N/h");
   for (const auto& service : c.config().master())
     rates = rates || !c.config().lookup_transport(service.name, "destination_rate_limit").value_or("").empty();
   if (o->mode == Mode::no && !o->limit && !rates) return nullptr;

@@ -49,6 +49,8 @@ struct NotedPorts final : Ports {
   std::vector<ipc::suppression::Failure> suppression_told;
   void ask_suppression(const ipc::suppression::Ask& a) override { suppression_asked.push_back(a); }
   void tell_suppression(ipc::suppression::Failure f) override { suppression_told.push_back(std::move(f)); }
+  std::size_t counts_asked = 0;
+  void write_counts() override { ++counts_asked; }
   std::vector<ipc::verify::Probed> probed_results;
   void probed(ipc::verify::Probed results) override { probed_results.push_back(std::move(results)); }
   Result<Fd> open_body(std::uint64_t, const std::string&) override {

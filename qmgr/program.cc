@@ -67,7 +67,8 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
                           {options_.classes, options_.path(ipc::kAnvilSocket)},
                           [this] { return write_destinations(); }),
       guests_(loop, options_.guests),
-      committed_(loop) {}
+      committed_(loop),
+      counts_wanted_(loop) {}
 
 Program::~Program() = default;
 
@@ -139,14 +140,21 @@ void Program::start() {
   verify_.start();
   if (shared_) shared_->start(*manager_);
   start_sessions();
-  if (Egress* egress = options_.manager.egress.get(); egress != nullptr) {
-    std::vector<std::string> stale;
-    for (const auto& [key, value] : destinations_.notes())
-      if (key != SharedDestinations::kHostsNote && !egress->ledger().load(value)) stale.push_back(key);
-    for (const auto& key : stale) destinations_.note(key, std::nullopt);
-    egress->set_by_hand(&destinations_.suspensions());
-  }
+  load_notes();
   loop_.spawn("destinations", keep_destinations());
+}
+
+void Program::load_notes() {
+  Egress* const egress = options_.manager.egress.get();
+  std::vector<std::string> stale;
+  for (const auto& [key, value] : destinations_.notes()) {
+    if (key == SharedDestinations::kHostsNote) continue;
+    if (key.starts_with(kSpentKey) ? !manager_->event()->scheduler.load_spent(key, value)
+                                   : egress != nullptr && !egress->ledger().load(value))
+      stale.push_back(key);
+  }
+  for (const auto& key : stale) destinations_.note(key, std::nullopt);
+  if (egress != nullptr) egress->set_by_hand(&destinations_.suspensions());
 }
 
 void Program::fatal(const Error& why) {
@@ -313,15 +321,20 @@ async::Task<void> Program::keep_destinations() {
   constexpr seconds kEvery{5};
   constexpr std::size_t kRounds = 3600 / 5;
   SteadyTime warned = loop_.now() - seconds(600);
-  for (;;) {
-    (void)co_await loop_.sleep(kEvery);
+  for (SteadyTime look = loop_.now() + kEvery;;) {
+    // Sooner, where mail waits for a count to be written.
+    (void)co_await counts_wanted_.wait({.deadline = look});
+    counts_wanted_.reset();
+    if (loop_.now() < look) {
+      (void)co_await write_destinations();
+      continue;
+    }
+    look = loop_.now() + kEvery;
     const auto gone = destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
     if (!gone.empty()) {
       auto event = manager_->event();
       for (const auto& key : gone) event->scheduler.forgotten(key);
     }
-    note_sources();
-    if (!destinations_.changed()) continue;
     auto done = co_await write_destinations();
     if (done || loop_.now() - warned < seconds(600)) continue;
     warned = loop_.now();
@@ -330,13 +343,27 @@ async::Task<void> Program::keep_destinations() {
   }
 }
 
-void Program::note_sources() {
-  if (!options_.manager.egress) return;
-  for (auto& c : options_.manager.egress->ledger().take_changes()) destinations_.note(c.key, std::move(c.value));
+std::vector<egress::Ledger::Change> Program::note_counts() {
+  // When it drains nothing is handed out any more.
+  for (auto& c : manager_->event()->scheduler.take_spent(draining_)) destinations_.note(c.key, std::move(c.value));
+  if (!options_.manager.egress) return {};
+  auto changes = options_.manager.egress->ledger().take_changes(draining_);
+  for (const auto& c : changes) destinations_.note(c.key, c.value);
+  return changes;
 }
 
 async::Task<Result<void>> Program::write_destinations() {
-  note_sources();
+  const auto counts = note_counts();
+  auto done = co_await write_changes();
+  if (Egress* const egress = options_.manager.egress.get(); egress != nullptr) {
+    // What could not be written counts in memory: no mail waits for a disk without room.
+    egress->ledger().kept(counts);
+    manager_->event()->routes.counts_written();
+  }
+  co_return done;
+}
+
+async::Task<Result<void>> Program::write_changes() {
   constexpr std::size_t kBatch = 5000;
   // The pool has one thread: batches are written in the order in which they were taken.
   // What changes meanwhile is for the next time.

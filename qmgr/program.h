@@ -17,6 +17,7 @@
 #include "lib/queue/queue_log/queue_log.h"
 #include "lib/queue/queue_log/writer.h"
 #include "lib/queue/spool/spool.h"
+#include "lib/send/egress/ledger.h"
 #include "lib/suite/ipc/channel.h"
 #include "lib/suite/ipc/probe_results.h"
 #include "lib/suite/sessions/holder.h"
@@ -97,6 +98,7 @@ class Program final : public Ports {
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
   void probed(ipc::verify::Probed results) override { verify_.tell(std::move(results)); }
   void ask_suppression(const ipc::suppression::Ask& question) override;
+  void write_counts() override { counts_wanted_.set(); }
   void tell_suppression(ipc::suppression::Failure failure) override { suppression_->tell(std::move(failure)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
@@ -133,10 +135,13 @@ class Program final : public Ports {
   /// A tenth of a second at most.
   async::Task<void> next_commit();
   async::Task<void> keep_destinations();
-  /// What is known of sources goes to destdb.
-  void note_sources();
+  /// What has gone, of quotas and of sources that are warmed up, goes to destdb. Returns the sources' changes.
+  std::vector<egress::Ledger::Change> note_counts();
+  /// And comes from there.
+  void load_notes();
   /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
   async::Task<Result<void>> write_destinations();
+  async::Task<Result<void>> write_changes();
 
   async::Loop& loop_;
   ProgramOptions options_;
@@ -167,6 +172,7 @@ class Program final : public Ports {
   SteadyTime timer_at_ = kNever;
   async::Loop::TimerHandle timer_;
   async::Event committed_;
+  async::Event counts_wanted_;
   bool draining_ = false;
   std::size_t most_active_ = 0;  // since memory was last given back
   SteadyTime give_back_again_{};

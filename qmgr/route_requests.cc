@@ -42,10 +42,20 @@ void RouteRequests::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryS
 }
 
 void RouteRequests::send(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing) {
-  if (around_.options.egress)
-    if (auto wait = around_.options.egress->assign(m.envelope(), ordinal, answer, around_.now()))
-      return unroutable(m, ordinal, *std::move(wait));
+  if (around_.options.egress) {
+    auto assigned = around_.options.egress->assign(m.envelope(), ordinal, answer, around_.now());
+    if (assigned.waits) return unroutable(m, ordinal, *std::move(assigned.waits));
+    if (assigned.later) {
+      uncounted_.push_back({{m.number, ordinal}, std::move(answer), sharing});
+      return around_.ports.write_counts();
+    }
+  }
   around_.scheduler.routed(m.number, ordinal, answer, sharing);
+}
+
+void RouteRequests::counts_written() {
+  for (Standing& waits : std::exchange(uncounted_, {}))
+    send(active_.at(waits.of.message), waits.of.ordinal, waits.route, waits.sharing);
 }
 
 void RouteRequests::take(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing) {

@@ -3,7 +3,8 @@
 /// where mail would go.
 ///
 /// State:   the requests without an answer, those to the suppression list among them, the routes that hold for a
-///          whole domain (RouteCache), and how often the program died over a recipient.
+///          whole domain (RouteCache), the recipients whose source waits for its count to be written, and how often
+///          the program died over a recipient.
 /// Use:     ask() carries out the scheduler's action; the program's answers and its death are
 ///          events. new_turn() in each settle().
 /// Rules:   a request that was lost is asked again, from the second death on alone; at the third
@@ -13,6 +14,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "qmgr/active_set.h"
 #include "qmgr/rounds.h"
@@ -35,6 +37,8 @@ class RouteRequests {
   void routed(ipc::route::Routed& answer);
   /// The suppression list has, or has not, the recipient that was asked about.
   void suppression_answer(const ipc::suppression::Answer& answer);
+  /// Ports::write_counts() is done.
+  void counts_written();
   /// The program died: every request up to `last_sent` without an answer is asked again, suspects alone. Later ones
   /// never reached it; the edge still holds them.
   void lost(std::uint64_t last_sent);
@@ -79,6 +83,7 @@ class RouteRequests {
     Sharing sharing;
   };
   std::unordered_map<std::uint64_t, Standing> standings_;  // asked of the suppression list
+  std::vector<Standing> uncounted_;                        // the count of their source is being written
   RouteCache cache_;
   std::size_t known_ = 0;                        // routes from the cache in this turn
   std::map<std::uint64_t, LookedUp> looked_up_;  // tools wait for these

@@ -2,6 +2,7 @@
 #include "qmgr/route_requests.h"
 
 #include "lib/mail/expanded.h"
+#include "qmgr/egress.h"
 #include "qmgr/parts_fixture.h"
 
 namespace pen::qmgr {
@@ -234,6 +235,37 @@ BOOST_AUTO_TEST_CASE(a_route_from_the_cache_is_asked_about_too) {
   BOOST_TEST(ports.asked.size() == 1U);
   BOOST_TEST_REQUIRE(ports.suppression_asked.size() == 2U);
   BOOST_TEST(ports.suppression_asked[1].recipient == "b@x.example");
+}
+
+BOOST_AUTO_TEST_CASE(a_recipient_waits_until_the_count_of_its_source_is_written) {
+  auto setup = std::make_shared<egress::Setup>();
+  setup->file = egress::parse("source new warmup=yes\npool p new\n").file;
+  setup->default_pool = setup->file.pool("p");
+  setup->schedule = {10, 20};
+  const auto egress = std::make_shared<Egress>(Egress::Options{.setup = setup, .sends = {}, .provider_of = {}});
+  around.options.egress = egress;
+  const auto opened_from = [this] {
+    std::vector<Action> actions;
+    scheduler.take_actions(actions);
+    const auto at = std::ranges::find_if(actions, [](auto& a) { return std::holds_alternative<OpenConnection>(a); });
+    return at == actions.end() ? std::string() : std::get<OpenConnection>(*at).destination.source;
+  };
+  work_on(envelope("A1"), {0});
+  ask();
+  auto route = resolved();
+  route.levels.front().destinations.front().address = "192.0.2.1";
+  answer(last(), route);
+  BOOST_TEST(ports.counts_asked == 1U);
+  BOOST_TEST(opened_from() == "");
+  routes.counts_written();  // of others
+  BOOST_TEST(ports.counts_asked == 2U);
+  BOOST_TEST(opened_from() == "");
+  egress->ledger().kept(egress->ledger().take_changes());
+  routes.counts_written();
+  BOOST_TEST(opened_from() == "new");
+  BOOST_TEST(egress->ledger().entries_of(0, around.now()).front().taken == 1U);
+  routes.counts_written();
+  BOOST_TEST(ports.counts_asked == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(notices_and_other_transports_are_not_asked_about) {

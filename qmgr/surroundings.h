@@ -85,6 +85,9 @@ class Ports {
   virtual void notify(const ipc::bounce::Notify& request, Fd body) = 0;
   /// What became of a probe that the program verify sent; may be lost.
   virtual void probed(ipc::verify::Probed results) = 0;
+  /// The ledger's counts (Options::egress) are to be written now; RouteRequests::counts_written() says that they are,
+  /// or cannot be. Only with sources that are warmed up.
+  virtual void write_counts() {}
   /// Whether mail for the recipient is to be stopped, answered by RouteRequests::suppression_answer() with the request.
   /// Only with suppression.
   virtual void ask_suppression(const ipc::suppression::Ask&) {}

@@ -26,7 +26,6 @@
 #include "lib/meaning/smtpd/policy.h"
 #include "lib/meaning/smtpd/tls.h"
 #include "lib/net/redis/server.h"
-#include "lib/queue/shaping/rate.h"
 #include "lib/queue/shaping/rules_file.h"
 #include "lib/receive/intake/from_settings.h"
 #include "lib/receive/resolve/from_settings.h"
@@ -385,8 +384,6 @@ void check_shaping(const config::Settings& s, Report& report) {
   if (auto limits = map::MapList::open(join(s.delivery_limit_maps, ", "), {}); limits && limits->blocking())
     report.add(Severity::error,
                "delivery_limit_maps: this type of table may wait for others, which the queue manager cannot");
-  if (!s.default_destination_rate_limit.empty() && !shaping::parse_rate(s.default_destination_rate_limit))
-    report.add(Severity::error, "default_destination_rate_limit: not a rate: N/s, N/m or N/h");
 }
 
 /// What does not hold programs here (docs/security.md): because main.cf says so, or because the kernel cannot.

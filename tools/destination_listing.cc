@@ -33,7 +33,7 @@ std::string limit_of(std::uint32_t n) { return n == 0 ? "no limit" : std::to_str
 std::string why(const Seen& d) {
   if (!d.entry.suspended.empty()) return readable(d.entry.suspended);
   if (d.facts.failures > 0) return readable(d.facts.reason);
-  return readable(views::limits_why(d.entry.limits));
+  return readable(views::limits_why(d.entry.limits, d.entry.quotas));
 }
 
 /// The rule that decides, by its number in docs/scheduler.md.
@@ -65,7 +65,8 @@ std::string rule_text(const Explained& e) {
 }
 
 /// "google of a.example: 10/m (learned), 5 jobs wait, 8 in the last minute; rests for 300 s: reason".
-std::string limit_text(const ipc::destinations::Limit& l) {
+std::string limit_text(const ipc::destinations::Limit& l, std::uint32_t place,
+                       const std::vector<ipc::destinations::Quota>& quotas) {
   std::string text = readable(views::limit_subject(l)) + ": ";
   std::string limits = l.rate;
   if (l.connections > 0) limits += fmt::format("{}{} connections", limits.empty() ? "" : ", ", l.connections);
@@ -73,6 +74,8 @@ std::string limit_text(const ipc::destinations::Limit& l) {
   if (!l.set.empty()) text += " (set: " + l.set + ")";
   if (!l.ordered.empty()) text += " (ordered: " + l.ordered + ")";
   text += fmt::format(", {} in the last minute", l.last_minute);
+  for (const auto& q : quotas)
+    if (q.limit == place) text += ", " + views::quota_text(q);
   if (l.waiting > 0) text += fmt::format(", {} jobs wait", l.waiting);
   if (l.held.count() > 0) text += fmt::format(", rests for {} s", (l.held.count() + 999) / 1000);
   if (l.complaints > 0) text += fmt::format(", {} complaints", l.complaints);
@@ -125,7 +128,9 @@ std::string list_line(const Seen& d) {
                      d.entry.source.empty() ? "" : " from " + d.entry.source, reason.empty() ? "" : " " + reason);
 }
 
-std::string limit_line(const ipc::destinations::Limit& l) { return "           " + limit_text(l) + "\n"; }
+std::string limit_line(const ipc::destinations::LimitSeen& l) {
+  return "           " + limit_text(l.limit, 0, l.quotas) + "\n";
+}
 
 std::string source_header() { return "STATE      CONN SOURCE           FROM, BY NAME, THROUGH; POOLS; REASON\n"; }
 
@@ -183,7 +188,8 @@ std::string show_text(const Seen& d) {
     line("jobs", fmt::format("{} in hand, {} waiting on its connections", d.entry.in_hand, d.entry.waiting));
     if (!d.entry.session_class.empty())
       line("session class", d.entry.session_class + (d.entry.in_line ? ": it waits for a session to end" : ""));
-    for (const auto& l : d.entry.limits) line("limit", limit_text(l));
+    for (std::uint32_t i = 0; i < d.entry.limits.size(); ++i)
+      line("limit", limit_text(d.entry.limits[i], i, d.entry.quotas));
   }
   if (f.failures > 0) {
     line("failures in a row", fmt::format("{} ({})", f.failures, trouble_word(f.trouble)));
@@ -256,7 +262,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   if (e.rate_delay.count() > 0)
     line("rate delay",
          fmt::format("{} s between two deliveries to a destination", static_cast<double>(e.rate_delay.count()) / 1000));
-  for (const auto& l : e.limits) line("limit", limit_text(l));
+  for (std::uint32_t i = 0; i < e.limits.size(); ++i) line("limit", limit_text(e.limits[i], i, e.quotas));
   for (const auto& c : e.classes) line("class", class_text(c));
   if (e.pooled > 0) line("waiting", fmt::format("{} jobs for a connection to these hosts", e.pooled));
   for (const Seen& d : hosts) {

@@ -28,7 +28,7 @@ std::string explain_text(const ipc::destinations::Explained& e, const std::vecto
                          const ipc::destinations::Backend& backend, WallTime now);
 
 /// Of a limit that is of no destination.
-std::string limit_line(const ipc::destinations::Limit& l);
+std::string limit_line(const ipc::destinations::LimitSeen& l);
 std::string source_header();
 std::string source_line(const ipc::destinations::SourceSeen& s);
 /// Below its source's.

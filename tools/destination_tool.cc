@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "lib/base/rate.h"
 #include "lib/base/text.h"
 #include "lib/queue/destdb/name.h"
-#include "lib/queue/shaping/rate.h"
 #include "lib/receive/resolve/from_settings.h"
 #include "lib/send/egress/file.h"
 #include "tools/output.h"
@@ -46,7 +46,7 @@ std::string take_shown(Options& o, const std::vector<std::string>& words) {
 std::string take_rate(Options& o, const std::vector<std::string>& words) {
   if (std::string wrong = take_destination(o, {words[0]}); !wrong.empty()) return wrong;
   if (words[1] == "none") return {};
-  if (!shaping::parse_rate(words[1])) return "not a rate N/s, N/m or N/h, nor none: " + readable(words[1]);
+  if (const auto rates = parse_rates(words[1]); !rates) return "\"" + readable(words[1]) + "\" " + rates.error();
   o.rate = words[1];
   return {};
 }
@@ -88,7 +88,7 @@ constexpr Row kCommands[] = {
     {"resume", " DEST", "deliver again", Command::resume, 1, 1, take_destination},
     {"forget", " DEST", "drop what was learned of it: failures, limits, times", Command::forget, 1, 1,
      take_destination},
-    {"rate", " PROVIDER N/s|N/m|N/h|none", "the most that it gets until another order, also after a restart",
+    {"rate", " PROVIDER N/s[,N/m...]|none", "the most that it gets until another order, also after a restart",
      Command::rate, 2, 2, take_rate},
     {"explain", " USER@DOMAIN [SENDER]",
      "where mail for this recipient would go now, and why; of a DEST, what show says", Command::explain, 1, 2,
@@ -237,7 +237,7 @@ int DestinationTool::look(const std::string& name) {
   if (!options_.json && !whole && !limits.empty()) print("LIMITS\n");
   for (const LimitSeen& l : limits) {
     ++count;
-    print(options_.json ? json_line(l) : limit_line(l.limit));
+    print(options_.json ? json_line(l) : limit_line(l));
   }
   const bool missing = !read && read.error().is_errno(ENOENT);
   if (!up) note("the mail system is not running; this is what it knew when it last wrote (" + qmgr_.why() + ")");

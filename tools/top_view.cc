@@ -111,7 +111,7 @@ std::string why(const Seen& d) {
     return "rate delay, next in " + short_time(static_cast<double>(d.entry.paused.count()) / 1000);
   if (d.facts.failures > 0)
     return d.facts.reason.empty() ? std::string(views::trouble_word(d.facts.trouble)) : d.facts.reason;
-  if (std::string limits = views::limits_why(d.entry.limits); !limits.empty()) return limits;
+  if (std::string limits = views::limits_why(d.entry.limits, d.entry.quotas); !limits.empty()) return limits;
   if (d.entry.waiting > 0 && d.entry.limit > 0 && d.entry.connections >= d.entry.limit)
     return "all connections are in use";
   return {};

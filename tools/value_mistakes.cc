@@ -17,6 +17,7 @@
 #include "lib/map/file_map.h"
 #include "lib/map/table_file.h"
 #include "lib/net/tls/known_names.h"
+#include "lib/queue/shaping/limit.h"
 #include "lib/suite/service/named_tables.h"
 #include "tools/table_entries.h"
 
@@ -129,6 +130,7 @@ class ValueFinder {
     hops();
     transports();
     routes();
+    limits();
     access();
     content_checks();
     passwords();
@@ -235,6 +237,13 @@ class ValueFinder {
       if (const std::string why = fault_of_hop(entry.value); !why.empty() && !iequals(entry.value, "DUNNO"))
         say_of(entry, "sender_dependent_relayhost_maps", in_quotes(entry.value) + " is no next hop: " + why,
                "host, host:port, [host] or [host]:port");
+  }
+
+  void limits() {
+    for (const PlacedEntry& entry : table_entries(own_, items("delivery_limit_maps")))
+      if (const auto limit = shaping::parse_limit(entry.value); !limit)
+        say_of(entry, "delivery_limit_maps", in_quotes(entry.value) + " " + limit.error() + ": it limits nothing",
+               "rate=N/s, N/m, N/h or N/d, or several, as rate=20/s,5000/h, and connections=N");
   }
 
   void access() {

@@ -122,6 +122,23 @@ BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_told_where_it_is_named)
   BOOST_TEST(line == 1);
 }
 
+BOOST_AUTO_TEST_CASE(limits_that_limit_nothing_are_told_where_they_stand) {
+  const auto limits = scratch.write("limits",
+                                    "provider:big rate=20/s,5000/h connections=5\ntenant:a connections=3\n"
+                                    "domain:b.example rate=20/s,300/m,400/m\ndomain:c.example rate=1/s,100/m\n"
+                                    "tenant:d rate=0/h\n");
+  BOOST_TEST(found("delivery_limit_maps = texthash:" + limits + "\n") ==
+             "delivery_limit_maps: domain:b.example: \"rate=20/s,300/m,400/m\" has two rates by the minute: it limits "
+             "nothing; delivery_limit_maps: domain:c.example: \"rate=1/s,100/m\" has 100/m, which holds nothing back "
+             "beside 1/s: it limits nothing; delivery_limit_maps: tenant:d: \"rate=0/h\" is not a rate: N/s, N/m, N/h "
+             "or N/d, or several with commas between them: it limits nothing");
+  BOOST_TEST(file == limits);
+  BOOST_TEST(line == 5);
+  BOOST_TEST(found("delivery_limit_maps = inline:{ {provider:big = rate=20/s,5000/h}, {tenant:a = speed=3} }\n")
+                 .starts_with("delivery_limit_maps: tenant:a: \"speed=3\" is not rate=N/s"));
+  BOOST_TEST(line == 2);
+}
+
 BOOST_AUTO_TEST_CASE(values_of_access_tables_are_actions) {
   for (const char* known : {"OK", "reject", "REJECT go away", "554 no", "12345", "permit_mynetworks, reject",
                             "check_sender_access hash:/x", "DUNNO", "mine", "FILTER smtp:[a]"})

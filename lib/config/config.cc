@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/rate.h"
 #include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/base/tls_log_level.h"
@@ -389,24 +390,17 @@ void Config::move_to_causes() {
   }
 }
 
-namespace {
-/// As lib/queue/shaping reads it.
-bool is_rate(std::string_view text) {
-  if (text.size() < 3 || text[text.size() - 2] != '/' || !std::string_view("smh").contains(text.back())) return false;
-  const auto n = parse_unsigned(text.substr(0, text.size() - 2));
-  return n && *n > 0 && *n <= 1'000'000;
-}
-}  // namespace
-
 void Config::check_transports() {
   for (const auto& [name, entry] : entries_) {
     const auto split = split_transport_name(name);
-    if (!split || !split->suffix->acts || find_row(name)) continue;
+    const bool rates = name.ends_with("_destination_rate_limit");
+    if (!split || !split->suffix->acts || (find_row(name) && !rates)) continue;
     const auto raw = expand(entry.value);
     if (!raw) {
       complain(name, raw.error().context());
-    } else if (split->suffix->suffix.ends_with("_rate_limit")) {
-      if (!raw->empty() && !is_rate(*raw)) complain(name, Parser::shown(*raw) + " is not a rate: N/s, N/m or N/h");
+    } else if (rates) {
+      if (trim(*raw).empty()) continue;
+      if (const auto known = parse_rates(*raw); !known) complain(name, Parser::shown(*raw) + " " + known.error());
     } else {
       const bool time = split->suffix->suffix.ends_with("_delay") || split->suffix->suffix == "_time_limit";
       if (time ? !parse_time(*raw, 's') : !parse_unsigned(*raw))

@@ -233,7 +233,11 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_i
   BOOST_TEST(has(error("relayhost = $relayhost"), "refers to itself"));
   BOOST_TEST(has(error("smtp_destination_rate_delay = often"), "not a time"));
   BOOST_TEST(has(error("dovecot_time_limit = long"), "not a time"));
-  BOOST_TEST(has(error("smtp_destination_rate_limit = often"), "not a rate"));
+  BOOST_TEST(has(error("smtp_destination_rate_limit = often"), "\"often\" is not a rate"));
+  BOOST_TEST(error("# x\ndefault_destination_rate_limit = 20/s,300/m,400/m") ==
+             "/etc/pen/main.cf:2: default_destination_rate_limit: \"20/s,300/m,400/m\" has two rates by the minute\n");
+  BOOST_TEST(has(error("relay_destination_rate_limit = 1/s, 100/m"), "holds nothing back beside 1/s"));
+  BOOST_TEST(error("default_destination_rate_limit = 20/s,5000/h\nsmtp_destination_rate_limit =") == "");
   BOOST_TEST(has(error("smtp_destination_concurrency_limit = many"), "not a number"));
 }
 BOOST_AUTO_TEST_CASE(a_size_beyond_any_use_is_cut_with_a_warning) {

@@ -458,6 +458,7 @@ function limitTable(list) {
     { title: "Limit of", text: true, cell: subject },
     { title: "At most", cell: (l) => [l.rate, l.connections ? `${count(l.connections)} connections` : null].filter(Boolean).join(", ") },
     { title: "Rests for", cell: (l) => (l.held_ms ? span(l.held_ms / 1000) : "") },
+    { title: "Used", cell: (l) => (l.quotas || []).map((q) => `${count(q.used)} of ${q.rate}${q.opens_ms ? `, the next in ${span(q.opens_ms / 1000)}` : ""}`).join("; ") },
     { title: "Jobs waiting", number: true, cell: (l) => count(l.jobs_waiting) },
     { title: "Last minute", number: true, cell: (l) => count(l.last_minute) },
     { title: "What complained", text: true, cell: (l) => [l.rule, l.reason].filter(Boolean).join(": ") },

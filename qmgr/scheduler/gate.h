@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/queue/shaping/quota.h"
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/shaping_options.h"
 #include "qmgr/scheduler/tenant_round.h"
@@ -104,12 +105,21 @@ struct TenantAtGate {
   std::uint32_t weight = 0;                          // as it was when it came
 };
 
+/// A slower rate of a gate.
+struct GateQuota {
+  shaping::Quota whole;  // as it was set; in a cluster the window has this host's part
+  shaping::QuotaWindow window;
+};
+
 struct Gate {
   std::string group, source, domain, name;  // as in LimitState
   shaping::Learned learned;
   ShapingOptions::Limit set;      // by the administrator
   bool holds_deliveries = false;  // its connections are counted as deliveries under way, not as connections
   shaping::Bucket bucket;
+  std::vector<GateQuota> quotas;    // that are set or ordered; most gates have none
+  std::uint32_t divided_among = 1;  // hosts
+  enum class Spent : std::uint8_t { settled, unsettled, unwritten } spent = Spent::settled;  // what spent.h wrote
   Minute delivered;
   bool took = true;              // a delivery since the last complaint
   std::uint64_t since_rise = 0;  // handed out

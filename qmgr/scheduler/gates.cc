@@ -212,8 +212,8 @@ ComplaintVerdict Scheduler::complained(JobNumber number, const MailAddresses& of
 
 std::vector<ShapingNews> Scheduler::take_shaping_news() { return model_->shaping.take_news(); }
 
-bool Scheduler::order_rate(std::string_view group, shaping::Rate rate) {
-  const bool known = model_->shaping.order(group, rate);
+bool Scheduler::order_rate(std::string_view group, const shaping::Rates& rates) {
+  const bool known = model_->shaping.order(group, rates);
   model_->settle();
   return known;
 }
@@ -222,6 +222,12 @@ std::size_t Scheduler::forget_limits(std::string_view group) {
   const std::size_t count = model_->shaping.forget(group);
   model_->settle();
   return count;
+}
+
+std::vector<Spent> Scheduler::take_spent(bool last) { return model_->shaping.spent().take_changes(last); }
+
+bool Scheduler::load_spent(std::string_view key, std::string_view value) {
+  return model_->shaping.spent().load(key, value);
 }
 
 void Scheduler::rate_ready(const std::string& key) {

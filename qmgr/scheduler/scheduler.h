@@ -59,7 +59,7 @@ struct TransportLimits {
   // initial_destination_concurrency: connections to a destination that is new, or back; each job done allows one more
   std::uint32_t initial_concurrency = 0;
   // <transport>_destination_rate_limit: to a provider, or to the hosts of a route
-  shaping::Rate rate_limit;
+  shaping::Rates rate_limit;
 };
 
 /// Beside those of any message; 0: none.
@@ -300,9 +300,13 @@ class Scheduler {
   /// What shaping did since the last call.
   std::vector<ShapingNews> take_shaping_news();
   /// An administrator's limit for a provider or group that is in memory; a rate of 0 ends it. False: it is not.
-  bool order_rate(std::string_view group, shaping::Rate rate);
+  bool order_rate(std::string_view group, const shaping::Rates& rates);
   /// Forgets what was learned of a provider or group. Returns how many limits that were.
   std::size_t forget_limits(std::string_view group);
+  /// What was learned of quotas' windows since the last call; last: before the end, when nothing goes any more.
+  std::vector<Spent> take_spent(bool last);
+  /// A record that was kept. False: it says nothing that still counts.
+  bool load_spent(std::string_view key, std::string_view value);
   /// From Table::shared_rates(): more may go; another host learned something.
   void rate_ready(const std::string& key);
   void rate_heard(const std::string& key, std::string_view learned, milliseconds age);

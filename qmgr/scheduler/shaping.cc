@@ -75,14 +75,14 @@ void Shaping::enter(Cluster& c, const Cluster* from) {
     if (name.size() > kMaxGroupName)
       name = fmt::format("{}…{:016x}", name.substr(0, kMaxGroupName - 20), std::hash<std::string>{}(name));
     c.group = &group_of(name, provider);
-    if (const auto rate = c.transport->limits.rate_limit; rate.limits()) {
+    if (const shaping::Rates& rates = c.transport->limits.rate_limit; rates.limits()) {
       auto& gates = c.group->transports;
       auto at = std::ranges::find(gates, c.transport->name, [](const auto& g) { return g->name; });
       if (at == gates.end()) {
         at = gates.insert(gates.end(), std::make_unique<Gate>());
         (*at)->group = c.group->name;
         (*at)->name = c.transport->name;
-        (*at)->set.rate = rate;
+        (*at)->set.rates = rates;
         learned_changed(**at);
       }
       c.gate = at->get();
@@ -139,6 +139,7 @@ void Shaping::sweep() {
     std::erase(dirty_, &g);
     g.dirty = false;
     shared_.erase(g.shared_key);
+    spent_.leaves(g);
     return true;
   };
   std::erase_if(senders_, [&](auto& at) {
@@ -253,6 +254,7 @@ void Shaping::rate_heard(const std::string& key, std::string_view text, millisec
   const bool forgotten = heard->used == WallTime{};
   if (!forgotten && heard->complained + kTold < g.learned.complained) return keep(g);
   heard->ordered = g.learned.ordered;  // an order holds for the host that it was given to
+  heard->ordered_rates = g.learned.ordered_rates;
   g.learned = *std::move(heard);
   if (g.learned == shaping::Learned{})
     table_.forget_learned(key_of(g));
@@ -262,11 +264,48 @@ void Shaping::rate_heard(const std::string& key, std::string_view text, millisec
   if (g.waiting > 0) mark(g);
 }
 
+namespace {
+/// This host's part of so many: all parts together are no more. Where there are more hosts than messages each has one
+/// in as many times as it takes until all have had theirs.
+shaping::Quota part_of(const shaping::Quota& whole, std::uint32_t hosts) {
+  if (whole.most >= hosts) return {whole.most / hosts, whole.within};
+  return {1,
+          whole.within * static_cast<std::int64_t>((hosts + whole.most - 1) / std::max<std::uint64_t>(whole.most, 1))};
+}
+}  // namespace
+
+void Shaping::set_quotas(Gate& g) {
+  const shaping::Rates ordered = shaping::ordered(g.learned);
+  if (g.quotas.empty() && g.set.rates.quotas.empty() && ordered.quotas.empty()) return;
+  std::vector<shaping::Quota> wanted = g.set.rates.quotas;
+  for (const shaping::Quota& q : ordered.quotas) {
+    const auto at = std::ranges::find(wanted, q.within, &shaping::Quota::within);
+    if (at == wanted.end())
+      wanted.push_back(q);
+    else
+      at->most = std::min(at->most, q.most);
+  }
+  std::ranges::sort(wanted, {}, &shaping::Quota::within);
+  g.divided_among = together(g) != nullptr ? hosts() : 1;
+  if (wanted.empty()) spent_.leaves(g);
+  const bool fresh = g.quotas.empty();
+  std::vector<GateQuota> before = std::exchange(g.quotas, {});
+  for (const shaping::Quota& q : wanted) {
+    const auto known = std::ranges::find(before, q.within, [](const GateQuota& b) { return b.whole.within; });
+    GateQuota& now = g.quotas.emplace_back(known == before.end() ? GateQuota{} : std::move(*known));
+    now.whole = q;
+    now.window.set(part_of(q, g.divided_among));
+  }
+  if (fresh && !wanted.empty()) spent_.recall(g);
+}
+
 void Shaping::learned_changed(Gate& g) {
   shaping::Rate rate = shaping::limit(g.learned, options_.shaping->pace);
-  if (g.set.rate.limits() && (!rate.limits() || g.set.rate < rate)) rate = g.set.rate;
+  const shaping::Rate set = g.set.rates.rate;
+  if (set.limits() && (!rate.limits() || set < rate)) rate = set;
   g.bucket.set(rate, clock_.now);
   share(g);
+  set_quotas(g);
   if (auto* const rates = together(g)) {
     rates->set_rate(g.shared_key, rate);
     table_.shared_rates_asked();
@@ -386,7 +425,7 @@ Gate* Shaping::gate_of(const Job& j, unsigned kind) {
       return named_source(source_of(j));
     case 5:
       return j.message->tenant == nullptr ? nullptr : j.message->tenant->limit;
-    case 6: {
+    case kSends: {
       Flow* const f = flow_of(j.message->sender, *r.cluster->group);
       return f == nullptr ? nullptr : f->sends.gate.get();
     }
@@ -397,7 +436,15 @@ Gate* Shaping::gate_of(const Job& j, unsigned kind) {
   }
 }
 
+std::pair<Flow*, Flow*> Shaping::flows_of(const Job& j) {
+  Group* const g = j.route->cluster->group;
+  if (g == nullptr) return {};
+  Flow* const sends = flow_of(j.message->sender, *g);
+  return {sends, j.message->signer == nullptr ? sends : flow_of(j.message->signer, *g)};
+}
+
 void Shaping::refresh(Gate& g) {
+  if (!g.quotas.empty() && g.divided_among != (together(g) != nullptr ? hosts() : 1)) set_quotas(g);
   if (g.held_until != SteadyTime{} && g.held_until <= clock_.now) {
     g.held_until = {};
     g.learned.block.clear();
@@ -449,12 +496,14 @@ SteadyTime Shaping::opens(const Gate& g) const {
                                              : g.bucket.next() + rate.interval() * static_cast<std::int64_t>(g.passed);
     at = std::max(at, next);
   }
+  for (const GateQuota& q : g.quotas) at = std::max(at, q.window.opens(g.passed));
   return at;
 }
 
 bool Shaping::open(Gate& g, bool at_hand) {
   if (!at_hand) return opens(g) <= clock_.now;
   if (g.held_until > clock_.now) return false;
+  if (std::ranges::any_of(g.quotas, [this](const GateQuota& q) { return !q.window.ready(clock_.now); })) return false;
   auto* const rates = together(g);
   return rates != nullptr ? rates->ready(g.shared_key) : g.bucket.ready(clock_.now);
 }
@@ -464,6 +513,8 @@ void Shaping::take(Gate& g) {
     rates->take(g.shared_key);
   else
     g.bucket.take(clock_.now);
+  for (GateQuota& q : g.quotas) q.window.take(clock_.now);
+  if (!g.quotas.empty()) spent_.used(g);
   ++g.since_rise;
 }
 
@@ -488,18 +539,24 @@ void Shaping::delivered(const Job& j) {
     side.delivered.add(clock_.now);
     if (side.gate) count(*side.gate);
   };
-  count_side(flow_of(j.message->sender, g), &Flow::sends);
-  count_side(flow_of(signer_of(*j.message), g), &Flow::signs);
+  const auto [sends, signs] = flows_of(j);
+  count_side(sends, &Flow::sends);
+  count_side(signs, &Flow::signs);
 }
 
 void Shaping::set_waking(Gate& g) {
   if (g.waiting > 0) share(g);
+  // From when anything may go, as far as this host alone knows.
+  SteadyTime own = g.held_until;
+  for (const GateQuota& q : g.quotas) own = std::max(own, q.window.opens());
+  const bool closed = own > clock_.now;
   if (auto* const rates = together(g); rates != nullptr && g.bucket.rate().limits()) {
-    const auto waiting = g.held_until > clock_.now ? 0 : g.waiting + g.passed;
+    const auto waiting = closed ? 0 : g.waiting + g.passed;
     rates->want(g.shared_key, static_cast<std::uint32_t>(std::min<std::uint64_t>(waiting, kNoLimit)));
     table_.shared_rates_asked();
   }
-  const SteadyTime at = g.waiting > 0 ? opens(g) : kNever;
+  // Before that no tokens are asked for, so that no answer would wake it.
+  const SteadyTime at = g.waiting == 0 ? kNever : closed && together(g) != nullptr ? own : opens(g);
   if (at == g.wakes) return;
   if (g.wakes != kNever) waking_.erase({g.wakes, &g});
   g.wakes = at;
@@ -565,6 +622,32 @@ std::size_t turn_of(const Gate& g, const Party* party, std::uint32_t ratio) {
   const Part part = part_of(g, party->tenant);
   return std::min<std::size_t>(g.waiting + 1, (own * part.of + part.weight - 1) / part.weight);
 }
+
+/// From when the quotas let one through after so many others.
+SteadyTime through_quotas(const Gate& g, std::size_t before, SteadyTime now) {
+  SteadyTime at = now;
+  for (const GateQuota& q : g.quotas) at = std::max(at, q.window.reckoned(g.passed + before, now));
+  return at;
+}
+
+/// How many the quotas let through within a step from then on. What comes back before `open` comes early, to be there
+/// when they open.
+std::uint64_t quotas_let_through(const Gate& g, seconds step, SteadyTime from, SteadyTime open, SteadyTime now) {
+  std::uint64_t all = UINT64_MAX;
+  for (const GateQuota& q : g.quotas) {
+    const SteadyTime begin = from > open ? from : open - SteadyTime::duration(1);
+    all = std::min(all, q.window.until(std::max(from, open) + step, now) - q.window.until(begin, now));
+  }
+  return all;
+}
+
+/// The one that opens last of those that let nothing through now; nullptr: there is none.
+const GateQuota* full_quota(const Gate& g, SteadyTime now) {
+  const GateQuota* last = nullptr;
+  for (const GateQuota& q : g.quotas)
+    if (const SteadyTime at = q.window.opens(); at > now && (last == nullptr || at > last->window.opens())) last = &q;
+  return last;
+}
 }  // namespace
 
 std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
@@ -572,7 +655,10 @@ std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
   const bool held = g.held_until > clock_.now;
   const SteadyTime at_best = opens(g);
   SteadyTime turn = std::max(clock_.now, at_best == kNever ? g.held_until : at_best);
-  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(turn_of(g, party, options_.urgency_ratio));
+  const std::size_t before = g.waiting > 0 ? turn_of(g, party, options_.urgency_ratio) : 0;
+  turn += interval * static_cast<std::int64_t>(before);
+  const SteadyTime open = through_quotas(g, before > 0 ? before - 1 : 0, clock_.now);
+  turn = std::max(turn, open);
   const auto most = std::chrono::duration_cast<SteadyTime::duration>(options_.share_time);
   if (turn - clock_.now <= most) return std::nullopt;
   // Messages come back when there is room in the line, as many as there is room for.
@@ -583,7 +669,9 @@ std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
     if (!rate.limits()) return kNoLimit;
     if (g.learned.rate > 0 && rate == shaping::Rate{g.learned.rate})
       rate = shaping::at_most_after(g.learned, options_.shaping->pace, after);
-    const std::uint64_t all = std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time);
+    const std::uint64_t all =
+        std::min(std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time),
+                 quotas_let_through(g, options_.share_time, clock_.now + after, open, clock_.now));
     return std::max<std::uint64_t>(all * part.weight / part.of, 1);
   };
   const std::string_view tenant = party->tenant == nullptr ? std::string_view() : party->tenant->name;
@@ -592,10 +680,15 @@ std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
     std::erase_if(g.returns, [this](const auto& of) { return of.second.over(clock_.now, options_.share_time); });
     returns = g.returns.emplace(tenant, Returns{}).first;
   }
-  const seconds wait =
-      returns->second.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
+  // A wait twice as long may be much too long for a quota: what comes too early waits once more, for less.
+  SteadyTime not_before = g.held_until - most;
+  if (open > clock_.now) not_before = std::max(not_before, clock_.now + (open - clock_.now) / 2);
+  const seconds wait = returns->second.add(clock_.now, not_before, options_.share_time, options_.backoff_max, needed);
   // The time comes first: the peer's words may name other times.
-  const std::string why = held ? "rests after a complaint" : "may have " + shaping::to_string(g.bucket.rate());
+  const GateQuota* const full = full_quota(g, clock_.now);
+  const std::string why = held              ? "rests after a complaint"
+                          : full != nullptr ? "has had " + shaping::to_string(full->whole)
+                                            : "may have " + shaping::to_string(g.bucket.rate());
   std::string text = fmt::format("{} {}, try again in {} seconds", shown(g), why, wait.count());
   if (held && !g.learned.reason.empty()) text += ": " + g.learned.reason.substr(0, 120);
   return mail::make_status(mail::Action::deferred, kPutOff, std::move(text));
@@ -650,7 +743,15 @@ LimitState Shaping::state_of(Gate& g) {
   s.domain = g.domain;
   s.name = g.name;
   s.rate = g.bucket.rate();
-  s.set = g.set.rate;
+  for (const GateQuota& q : g.quotas) {
+    QuotaState& state = s.quotas.emplace_back();
+    state.quota = q.whole;
+    state.most = q.window.quota().most;
+    state.used = q.window.used(clock_.now);
+    if (const SteadyTime at = q.window.opens(); at > clock_.now)
+      state.opens = std::chrono::ceil<milliseconds>(at - clock_.now);
+  }
+  s.set = g.set.rates;
   s.connections = g.set.connections != 0 ? g.set.connections : g.learned.connections;
   s.waiting = g.waiting;
   s.last_minute = g.delivered.count(clock_.now);
@@ -729,7 +830,7 @@ Group* Shaping::group(std::string_view name) const {
   return at == groups_.end() ? nullptr : at->second.get();
 }
 
-bool Shaping::order(std::string_view name, shaping::Rate rate) {
+bool Shaping::order(std::string_view name, const shaping::Rates& rates) {
   if (!on()) return false;
   Group* g = group(name);
   if (g == nullptr) {
@@ -737,7 +838,7 @@ bool Shaping::order(std::string_view name, shaping::Rate rate) {
     if (provider == nullptr) return false;
     g = &group_of(provider->name, provider);
   }
-  g->all.learned.ordered = rate.thousandths;
+  shaping::order(g->all.learned, rates);
   learned_changed(g->all);
   keep(g->all);
   if (g->all.waiting > 0) mark(g->all);

@@ -30,13 +30,14 @@
 #include "qmgr/scheduler/job.h"
 #include "qmgr/scheduler/message.h"
 #include "qmgr/scheduler/scheduler.h"
+#include "qmgr/scheduler/spent.h"
 
 namespace pen::qmgr::scheduler {
 
 class Shaping {
  public:
   Shaping(const Options& options, const Clock& clock, destdb::Table& table)
-      : options_(options), clock_(clock), table_(table) {}
+      : options_(options), clock_(clock), table_(table), spent_(clock) {}
   /// Whether something may be limited: else nothing here is asked.
   bool on() const { return options_.shaping != nullptr; }
 
@@ -55,15 +56,18 @@ class Shaping {
   static std::string_view source_of(const Job& j);
   static std::string_view source_of(const Cluster& c);
   /// The gates of a job that has a route, by their kinds; most do not exist.
-  static constexpr unsigned kKinds = 8;
+  static constexpr unsigned kSends = 6, kSigns = 7, kKinds = 8;  // the last two are of the domain that sends or signs
   Gate* gate_of(const Job& j, unsigned kind);
   /// The gates that limit anything.
   template <class F>
   void each_gate(const Job& j, F&& f) {
-    for (unsigned kind = 0; kind < kKinds; ++kind) {
-      Gate* const g = gate_of(j, kind);
+    const auto of = [&](Gate* g, unsigned kind) {
       if (g != nullptr && g->limits()) f(*g, static_cast<std::uint8_t>(1U << kind));
-    }
+    };
+    for (unsigned kind = 0; kind < kSends; ++kind) of(gate_of(j, kind), kind);
+    const auto [sends, signs] = flows_of(j);
+    if (sends != nullptr) of(sends->sends.gate.get(), kSends);
+    if (signs != nullptr) of(signs->signs.gate.get(), kSigns);
   }
   /// The administrator's limits may have changed: once for each look at a job's gates.
   void judge(const Job& j);
@@ -115,6 +119,7 @@ class Shaping {
   void listen(const Job& j);
 
   std::vector<ShapingNews> take_news() { return std::exchange(news_, {}); }
+  SpentQuotas& spent() { return spent_; }
 
   // --- people ---
   void each(const std::function<void(const LimitState&)>& see);
@@ -126,7 +131,7 @@ class Shaping {
   Group* group(std::string_view name) const;
   /// An administrator's order: a rate that is not exceeded, or the end of that order. False: there is no such
   /// provider or group.
-  bool order(std::string_view group, shaping::Rate rate);
+  bool order(std::string_view group, const shaping::Rates& rates);
   /// Forgets what was learned of the group. Returns how many limits there were.
   std::size_t forget(std::string_view group);
 
@@ -137,6 +142,8 @@ class Shaping {
   Sender& sender_of(std::string_view domain);
   /// nullptr: the group is no provider, so that its senders are not distinguished; or s is nullptr.
   Flow* flow_of(Sender* s, Group& g);
+  /// Of the domain that sends it, and of the one that signs it, which for most mail is the same.
+  std::pair<Flow*, Flow*> flows_of(const Job& j);
   /// What is not known to be signed by another domain counts as signed by the sender's.
   static Sender* signer_of(const Message& m) { return m.signer != nullptr ? m.signer : m.sender; }
   /// "d=example.org": the domain of a gate for what this domain signs.
@@ -151,6 +158,8 @@ class Shaping {
   /// How many may be under way from this host; 0: any number.
   std::uint32_t deliveries(const Gate& g) const;
   void share(Gate& g);
+  /// The gate's windows follow what is set and ordered, and the number of hosts.
+  void set_quotas(Gate& g);
   std::uint32_t hosts() const;
   void load(Gate& g);
   void keep(Gate& g);
@@ -189,6 +198,7 @@ class Shaping {
   std::map<std::string, SteadyTime, std::less<>> told_;  // when, by sender's domain and rule
   std::vector<ShapingNews> news_;
   SteadyTime swept_{};
+  SpentQuotas spent_;
 };
 
 }  // namespace pen::qmgr::scheduler

@@ -2,10 +2,14 @@
 /// The options of the scheduler for shaping: the mode, the rules, the pace of learning and the administrator's limits.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lib/mail/delivery_status.h"
 #include "lib/queue/shaping/learner.h"
+#include "lib/queue/shaping/limit.h"
 #include "lib/queue/shaping/rules.h"
 
 namespace pen::qmgr {
@@ -14,14 +18,9 @@ struct ShapingOptions {
   enum class Mode : std::uint8_t { no, observe, yes } mode = Mode::no;
   shaping::Rules rules;
   shaping::Pace pace;
-  /// delivery_limit_maps. 0: no limit.
-  struct Limit {
-    shaping::Rate rate;
-    std::uint32_t connections = 0;
-    bool operator==(const Limit&) const = default;
-  };
-  /// For "provider:NAME", "domain:NAME", "source:NAME" and "tenant:NAME". Asked when one is met, and again when the
-  /// answer is older than Options::rule_time. Must not wait. Empty: there are no limits.
+  using Limit = shaping::Limit;
+  /// delivery_limit_maps: for "provider:NAME", "domain:NAME", "source:NAME" and "tenant:NAME". Asked when one is met,
+  /// and again when the answer is older than Options::rule_time. Must not wait. Empty: there are no limits.
   std::function<Limit(const std::string& name)> limit;
 };
 
@@ -33,20 +32,37 @@ inline bool was_put_off(const mail::DeliveryStatus& status) {
 }
 }  // namespace scheduler
 
+/// A slower rate of a limit, as people see it.
+struct QuotaState {
+  shaping::Quota quota;    // as it was set
+  std::uint64_t most = 0;  // of this host, in a cluster its part
+  std::uint64_t used = 0;  // in the quota's time until now
+  milliseconds opens{0};   // until one more may go; 0: it may
+};
+
 /// A limit as people see it. What it holds for: group, and source or domain where these are not empty.
 struct LimitState {
   std::string group;   // a provider's name, or the hosts of a route; empty: all destinations
   std::string source;  // that mail leaves from
   std::string domain;  // of senders
   std::string name;    // of an administrator's limit: "domain:example.org", "smtp"; empty: it is a learned one
-  shaping::Rate rate;  // that holds now
-  shaping::Rate set;   // by the administrator
+  shaping::Rate rate;  // that holds now from message to message
+  std::vector<QuotaState> quotas;  // that hold beside it
+  shaping::Rates set;              // by the administrator
   std::uint32_t connections = 0;
   std::uint64_t waiting = 0;      // jobs
   std::uint64_t last_minute = 0;  // delivered
   milliseconds held{0};           // nothing goes for so long
   shaping::Learned learned;
 };
+
+/// What has gone within the times of quotas, as it is kept: qmgr/scheduler/spent.h.
+struct Spent {
+  std::string key;
+  std::optional<std::string> value;  // nullopt: it says nothing any more
+};
+/// What their keys begin with, among others that are kept.
+inline constexpr std::string_view kSpentKey = "quota ";
 
 /// Something to be logged.
 struct ShapingNews {

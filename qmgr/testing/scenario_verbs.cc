@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 
 namespace pen::qmgr::scenario {
 
@@ -128,6 +130,13 @@ constexpr Verb kSettings[] = {
      [](World& w, const Arguments& a) {
        w.limits.transport_rate_delay = a.duration(0);
        w.limits.workers = 1;
+     }},
+    {"rate_limit", "RATES", "destination_rate_limit: 20/s, or several with commas, 20/s,5000/h",
+     [](World& w, const Arguments& a) {
+       const auto rates = parse_rates(a.at(0));
+       if (!rates) throw std::invalid_argument(a.at(0) + " " + rates.error());
+       w.limits.rate_limit = *rates;
+       w.options.shaping = std::make_shared<const ShapingOptions>();
      }},
     {"threshold", "N", "connection_backlog_threshold",
      [](World& w, const Arguments& a) { w.options.backlog_threshold = a.number(0); }},

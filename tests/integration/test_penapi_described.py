@@ -57,7 +57,7 @@ class Routes(Suite):
         cls.mx = Instance({"default_transport": nobody(),
                            "penapi_token_file": token_file(cls.folder()), "penapi_history_interval": "1s",
                            "session_classes": "192.0.2.0/24 20 10", "tenant_identity": "sender_domain",
-                           "default_destination_rate_limit": "600/m", "event_recent_limit": "1000",
+                           "default_destination_rate_limit": "600/m,20000/h", "event_recent_limit": "1000",
                            "suppression_list": "yes",
                            "penapi_submission_service": "handin",
                            "smtpd_sasl_token_file": test_http_submission.token_file(cls.folder())},

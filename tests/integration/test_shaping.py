@@ -238,11 +238,33 @@ class Shaping(Suite):
                 mx.wait_log(r"status=deferred \(big may have 1/h, try again in \d+ seconds\)")
                 mx.tool("pendest", "rate", "big", "none", check=True)
                 peer.wait_messages(18, seconds=60)
+                # Two rates at once: two of three go, and what the quota says outlives the queue manager.
+                wrong = mx.tool("pendest", "rate", "big", "1/s,100/m")
+                self.assertNotEqual(wrong.returncode, 0)
+                self.assertIn("has 100/m, which holds nothing back beside 1/s", wrong.stderr)
+                mx.tool("pendest", "rate", "big", "20/s,2/h", check=True)
+                for i in range(3):
+                    send(mx.port, f"s{i}@sender.example", [f"x{i}@big.example"], mail())
+                mx.wait_log(r"status=deferred \(big has had 2/h, try again in \d+ seconds\)")
+                peer.wait_messages(20)
+                mx.tool("penstock", "reload", check=True)
+
+                def full():
+                    found = self.limits(mx, "big").get(("", ""), {})
+                    return found.get("quotas") and found
+                limit = eventually(full, lambda: f"the limit is known: {self.limits(mx, 'big')}")
+                self.assertEqual((limit["ordered"], limit["rate"]), ("20/s,2/h", "5/s,2/h"))
+                quota = limit["quotas"][0]
+                self.assertEqual((quota["rate"], quota["most"], quota["used"]), ("2/h", 2, 2))
+                self.assertGreater(quota["opens_ms"], 3_000_000)
+                self.assertIn("2 of 2/h, the next in", mx.tool("pendest", "show", "big", check=True).stdout)
+                mx.tool("pendest", "rate", "big", "none", check=True)
+                peer.wait_messages(21, seconds=60)
                 mx.write("broken.rules", "provider big\n")
                 mx.set(shaping_rules_files=f"{rules}, {mx.dir}/broken.rules", default_destination_rate_limit="slow")
                 checked = mx.tool("penstock", "check").stdout
                 self.assertRegex(checked, r"broken\.rules:1: a provider needs names of hosts.*nothing of this file")
-                self.assertIn("default_destination_rate_limit: not a rate", checked)
+                self.assertRegex(checked, r'main\.cf:\d+: default_destination_rate_limit: "slow" is not a rate')
                 # Those of a domain, a source and a tenant are seen, and what waits at them.
                 mx.write("limits", "domain:big.example rate=2/h\nsource:a rate=5/h connections=5\n"
                          "tenant:sender.example rate=3/h\n")

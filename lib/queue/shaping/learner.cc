@@ -77,6 +77,16 @@ Rate limit(const Learned& l, const Pace& pace) {
   return {rate == 0 ? l.ordered : std::min(rate, l.ordered)};
 }
 
+void order(Learned& l, const Rates& rates) {
+  l.ordered = rates.rate.thousandths;
+  l.ordered_rates = rates.quotas.empty() ? std::string() : to_string(rates);
+}
+
+Rates ordered(const Learned& l) {
+  if (l.ordered_rates.empty()) return Rate{l.ordered};
+  return parse_rates(l.ordered_rates).value_or(Rate{l.ordered});
+}
+
 bool taken(Learned& l) { return std::exchange(l.in_vain, 0U) > 0; }
 
 Rate at_most_after(const Learned& l, const Pace& pace, seconds time) {

@@ -49,8 +49,9 @@ struct Learned {
   std::uint32_t step = 0;         // thousandths of the rate that the last rise was; 0: kMostStep
   std::uint32_t falls = 0;        // complaints of a rate that had settled, since it stood
   std::uint32_t in_vain = 0;      // complaints without a delivery since the one before
+  std::string ordered_rates;      // "20/s,5000/h": several that were ordered; empty: `ordered` alone
   PEN_FIELDS(rate, stood, refused, patience, complaints, complained, held_until, next_rise, ordered, connections,
-             connections_until, reason, rule, used, block, step, falls, in_vain)
+             connections_until, reason, rule, used, block, step, falls, in_vain, ordered_rates)
   bool operator==(const Learned&) const = default;
 };
 
@@ -72,6 +73,9 @@ inline constexpr seconds kLongestRest{4 * 3600};
 /// The limit that holds now, of what was learned and ordered. Half of it, and half of that, and so on, after complaints
 /// in vain: they say that a receiver's time has not passed, and nothing of the rate that it bears then.
 Rate limit(const Learned& l, const Pace& pace);
+/// An administrator's order; none: its end.
+void order(Learned& l, const Rates& rates);
+Rates ordered(const Learned& l);
 /// Something was delivered. True: the limit rose, for the last complaints were in vain.
 bool taken(Learned& l);
 /// The most that the learned rate can be after so long.

@@ -5,34 +5,7 @@
 #include "lib/base/random.h"
 
 namespace pen::shaping {
-namespace {
-std::string again(std::string_view text) {
-  const auto rate = parse_rate(text);
-  return rate ? to_string(*rate) : "not a rate";
-}
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(rates)
-
-BOOST_AUTO_TEST_CASE(a_rate_is_a_count_in_a_second_a_minute_or_an_hour) {
-  BOOST_TEST(again("10/s") == "10/s");
-  BOOST_TEST(again("1/m") == "1/m");
-  BOOST_TEST(again("59/h") == "59/h");
-  BOOST_TEST(again("90/m") == "1.5/s");
-  BOOST_TEST(again("3600/h") == "1/s");
-  BOOST_TEST(again("1000000/s") == "1000000/s");
-  for (const char* wrong : {"", "/", "10", "10/", "/m", "0/m", "-1/m", "1.5/m", "10/d", "10/mm", "10 /m", "1000001/s",
-                            "99999999999999999999/s"})
-    BOOST_TEST(again(wrong) == "not a rate", wrong);
-}
-
-BOOST_AUTO_TEST_CASE(a_rate_says_what_it_comes_to_in_a_time) {
-  BOOST_TEST(Rate::per_minute(90).in(seconds(60)) == 90U);
-  BOOST_TEST(Rate::per_hour(7).in(seconds(3600)) == 7U);
-  BOOST_TEST(Rate{Rate::kMost}.in(seconds(86400)) == 86'400'000'000U);
-  BOOST_TEST(Rate::per_hour(1).interval().count() == nanoseconds(seconds(3600)).count());
-  BOOST_TEST(Rate{Rate::kMost}.interval().count() == 1000);
-}
+BOOST_AUTO_TEST_SUITE(buckets)
 
 BOOST_AUTO_TEST_CASE(a_bucket_holds_a_flow_to_its_rate_whenever_somebody_asks) {
   Random random(7);

@@ -58,9 +58,27 @@ void add_to(ordered_json& j, const ipc::destinations::Limit& l) {
   text("reason", l.reason);
 }
 
-ordered_json json_of(const std::vector<ipc::destinations::Limit>& limits) {
+/// The quotas of the limit at this place.
+void add_to(ordered_json& j, std::uint32_t limit, const std::vector<ipc::destinations::Quota>& quotas) {
+  for (const auto& q : quotas) {
+    if (q.limit != limit) continue;
+    ordered_json one;
+    one["rate"] = q.rate;
+    one["most"] = q.most;
+    one["used"] = q.used;
+    if (q.opens.count() > 0) one["opens_ms"] = q.opens.count();
+    j["quotas"].push_back(std::move(one));
+  }
+}
+
+ordered_json json_of(const std::vector<ipc::destinations::Limit>& limits,
+                     const std::vector<ipc::destinations::Quota>& quotas) {
   ordered_json list = ordered_json::array();
-  for (const auto& l : limits) add_to(list.emplace_back(ordered_json::object()), l);
+  for (std::uint32_t i = 0; i < limits.size(); ++i) {
+    ordered_json& one = list.emplace_back(ordered_json::object());
+    add_to(one, limits[i]);
+    add_to(one, i, quotas);
+  }
   return list;
 }
 
@@ -84,7 +102,7 @@ ordered_json json_of(const Seen& d) {
       j["waits_for_session"] = d.entry.in_line;
     }
   }
-  if (!d.entry.limits.empty()) j["limits"] = json_of(d.entry.limits);
+  if (!d.entry.limits.empty()) j["limits"] = json_of(d.entry.limits, d.entry.quotas);
   j["failures"] = f.failures;
   if (f.failures > 0) {
     j["next_retry"] = unix_seconds(f.next_retry);
@@ -182,6 +200,7 @@ ordered_json to_json(const ipc::destinations::LimitSeen& l) {
   ordered_json j;
   j["type"] = "limit";
   add_to(j, l.limit);
+  add_to(j, 0, l.quotas);
   return j;
 }
 
@@ -269,7 +288,7 @@ ordered_json to_json(const Explained& e, const std::vector<Seen>& hosts, const B
   j["destination_rate_delay_ms"] = e.rate_delay.count();
   j["jobs_waiting_for_connection"] = e.pooled;
   for (const auto& c : e.classes) j["session_classes"].push_back(json_of(c));
-  if (!e.limits.empty()) j["limits"] = json_of(e.limits);
+  if (!e.limits.empty()) j["limits"] = json_of(e.limits, e.quotas);
   j["hosts"] = ordered_json::array();
   for (const Seen& d : hosts) {
     ordered_json one;

@@ -109,13 +109,19 @@ void orders_for_limit(const Case& c, const Limit& l) {
 bool limited(const Case& c, bool rests) {
   const Explained& e = c.route->explained;
   const auto& hosts = c.route->hosts;
-  const Limit* const l =
-      limit_that_holds(e.limits, {c.message.sender, hosts.empty() ? std::string() : hosts.front().entry.source});
-  if (l == nullptr || (l->held.count() > 0) != rests) return false;
+  const auto [l, quota] = limit_that_holds(
+      e.limits, e.quotas, {c.message.sender, hosts.empty() ? std::string() : hosts.front().entry.source});
+  if (l == nullptr || (l->held.count() > 0 || quota != nullptr) != rests) return false;
   RecipientStory& s = c.story;
   s.cause = Cause::limited;
   const std::string subject = limit_subject(*l), bounds = limit_bounds(*l);
-  if (rests) {
+  if (quota != nullptr) {
+    const WallTime then = c.now + std::chrono::duration_cast<microseconds>(quota->opens);
+    s.why = fmt::format("{} gets {}, and has had all of {}.", subject, bounds, quota->rate);
+    s.next = fmt::format("The next may be sent there {}{}.", at_time(then, c.now),
+                         l->waiting > 0 ? "; those that wait take turns" : "");
+    s.at = s.at ? std::max(*s.at, then) : then;
+  } else if (rests) {
     const WallTime then = c.now + std::chrono::duration_cast<microseconds>(l->held);
     s.why = fmt::format("{} rests after a complaint: nothing is sent there{}.", subject,
                         l->rule.empty() ? "" : ", by rule " + l->rule);
@@ -128,7 +134,7 @@ bool limited(const Case& c, bool rests) {
                   : "It is sent when its turn comes: senders take turns.";
     if (!l->rule.empty()) s.why += " The limit was learned from a complaint, by rule " + l->rule + ".";
   }
-  if (!l->reason.empty()) s.why += " The complaint was: " + l->reason;
+  if (!l->reason.empty() && quota == nullptr) s.why += " The complaint was: " + l->reason;
   orders_for_limit(c, *l);
   return true;
 }

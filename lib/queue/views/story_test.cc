@@ -3,6 +3,9 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "lib/queue/views/destinations.h"
+#include "lib/queue/views/limits.h"
+
 namespace pen::views {
 namespace {
 
@@ -136,6 +139,39 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_rests_is_said_to_rest_and_until_when) {
   BOOST_CHECK(rig.recipient().cause == Cause::put_off_by_host);
   rig.route.hosts[0].entry.source = "b";
   BOOST_CHECK(rig.recipient().cause == Cause::limited);
+}
+
+BOOST_AUTO_TEST_CASE(a_quota_that_is_full_is_named_with_the_time_when_it_opens) {
+  Rig rig;
+  auto& explained = rig.route.explained;
+  explained.limits.resize(2);
+  explained.limits[0].group = "small";
+  explained.limits[0].waiting = 3;
+  auto& limit = explained.limits[1];
+  limit.group = "google";
+  limit.rate = limit.set = "20/s,300/m,5000/h";
+  explained.quotas = {{.limit = 1, .rate = "300/m", .most = 300, .used = 300, .opens = seconds(20)},
+                      {.limit = 1, .rate = "5000/h", .most = 5000, .used = 5000, .opens = seconds(600)}};
+  const RecipientStory s = rig.recipient();
+  BOOST_CHECK(s.cause == Cause::limited);
+  BOOST_TEST(s.why == "google gets at most 20/s,300/m,5000/h, and has had all of 5000/h.");
+  BOOST_TEST(s.next.starts_with("The next may be sent there "), s.next);
+  BOOST_TEST(s.next.contains("in 10 min"), s.next);
+  BOOST_CHECK(s.at == rig.now + seconds(600));
+  BOOST_TEST(s.orders.front().starts_with("pendest show 'google'"));
+  BOOST_TEST(limits_why(explained.limits, explained.quotas) ==
+             "has had 5000/h, the next in 600 s, 3 jobs wait at limits");
+  BOOST_TEST(quota_text(explained.quotas[1]) == "5000 of 5000/h, the next in 600 s");
+  explained.quotas[0].opens = explained.quotas[1].opens = {};
+  explained.quotas[1].most = explained.quotas[1].used = 2500;
+  BOOST_TEST(quota_text(explained.quotas[1]) == "2500 of 5000/h (this host's part: 2500)");
+  BOOST_TEST(limits_why(explained.limits, explained.quotas) == "at most 20/s,300/m,5000/h, 3 jobs wait at limits");
+  const auto json = to_json(explained, {}, {});
+  BOOST_TEST(json["limits"][1]["quotas"].size() == 2U);
+  BOOST_TEST(json["limits"][1]["quotas"][1]["rate"] == "5000/h");
+  BOOST_TEST(json["limits"][1]["quotas"][1]["used"] == 2500);
+  BOOST_TEST(!json["limits"][1]["quotas"][1].contains("opens_ms"));
+  BOOST_TEST(!json["limits"][0].contains("quotas"));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_at_a_limit_is_said_to_wait_there) {

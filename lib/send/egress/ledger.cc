@@ -1,6 +1,7 @@
 #include "lib/send/egress/ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/text.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr seconds kFirstRest{30}, kLongestRest{900};
 constexpr std::uint32_t kMostMessages = 100'000'000;
+constexpr std::uint32_t kReserves = 32;  // a day's number in so many parts: a kill may cost one of them
 constexpr std::size_t kMaxWhy = 300;
 constexpr std::string_view kOthers = "*";
 
@@ -60,7 +62,10 @@ bool Ledger::make_room(WallTime now) {
     const Entry& e = kept.second;
     const bool idle =
         e.day < day_of(now) && e.blocked_until <= now && (as_of(e, now).stage == 0 || e.day + 30 < day_of(now));
-    if (idle) changed(e);
+    if (idle) {
+      changed(e);
+      reserves_.erase(kept_key(kept.first));
+    }
     return idle;
   });
   return entries_.size() < kMaxEntries;
@@ -95,6 +100,14 @@ std::string Ledger::obstacle(std::uint32_t source, std::string_view group, WallT
   const std::uint32_t most = limit(e.stage);
   if (most == 0 || e.taken < most) return {};
   return "its warm-up allows " + std::to_string(most) + " messages to " + printable(e.group, 100) + " today";
+}
+
+bool Ledger::reserved(std::uint32_t source, std::string_view group, WallTime now) {
+  if (!warms_up(source)) return true;
+  const Entry& e = entry(source, group, now);
+  if (limit(e.stage) == 0) return true;
+  const auto at = reserves_.find(kept_key({e.source, e.group}));
+  return at != reserves_.end() && at->second.day == e.day && e.taken < at->second.taken;
 }
 
 void Ledger::take(std::uint32_t source, std::string_view group, WallTime now) {
@@ -140,6 +153,7 @@ void Ledger::forget(std::uint32_t source) {
   const std::string& name = file_.sources[source].name;
   for (auto at = entries_.lower_bound({name, {}}); at != entries_.end() && at->first.first == name;) {
     changed(at->second);
+    reserves_.erase(kept_key(at->first));
     at = entries_.erase(at);
   }
 }
@@ -156,24 +170,35 @@ std::vector<Entry> Ledger::entries_of(std::uint32_t source, WallTime now) const 
   return out;
 }
 
-std::vector<Ledger::Change> Ledger::take_changes() {
+std::vector<Ledger::Change> Ledger::take_changes(bool last) {
   std::vector<Change> out;
   for (const std::string& key : changed_) {
     const auto zero = key.find('\0');
     const auto at = entries_.find({key.substr(0, zero), key.substr(zero + 1)});
     Change& c = out.emplace_back(Change{key, std::nullopt});
-    if (at != entries_.end()) c.value = encode(at->second);
+    if (at == entries_.end()) continue;
+    Entry e = at->second;
+    const Source* const source = file_.source(e.source);
+    const std::uint32_t most = source != nullptr && source->warmup ? limit(e.stage) : 0;
+    e.reserved = last ? e.taken : std::max(e.taken, std::min(most, e.taken + std::max(most / kReserves, 1U)));
+    c.value = encode(e);
   }
   changed_.clear();
   return out;
 }
 
+void Ledger::kept(const std::vector<Change>& changes) {
+  for (const Change& c : changes)
+    if (const auto e = c.value ? decode<Entry>(*c.value) : std::nullopt) reserves_[c.key] = {e->day, e->reserved};
+}
+
 bool Ledger::load(std::string_view value) {
   auto e = decode<Entry>(value);
   if (!e || e->group.empty() || e->group.size() > kMaxGroup || e->why.size() > kMaxWhy + 3 || e->day < 0 ||
-      e->taken > kMostMessages || e->accepted > kMostMessages || e->stage > kMaxStages ||
+      e->taken > kMostMessages || e->reserved > kMostMessages || e->accepted > kMostMessages || e->stage > kMaxStages ||
       entries_.size() >= kMaxEntries || file_.source(e->source) == nullptr)
     return false;
+  e->taken = std::max(e->taken, std::exchange(e->reserved, 0U));
   Key key{e->source, e->group};
   entries_.insert_or_assign(std::move(key), *std::move(e));
   return true;

@@ -6,10 +6,14 @@
 /// Warm-up: a source that is warmed up may send so many messages to a group on a day (UTC) as its stage there says. The
 ///          stage rises with the first message of a later day if nine tenths of its number were accepted on the last
 ///          day on which it sent; behind the last stage nothing is counted.
-/// Use:     if (ledger.obstacle(s, group, now).empty()) ledger.take(s, group, now);    // once for a message and group
+/// Use:     if (ledger.obstacle(s, group, now).empty()) … once for a message and group:
+///          if (ledger.reserved(s, group, now)) ledger.take(s, group, now); else … it waits for the next kept()
 ///          ledger.accepted(s, group, now);                                            // its receiver took it
 ///          ledger.block(s, group, now, until, why);    // what replies say of the source (docs/egress.md)
-///          for (const auto& c : ledger.take_changes()) … keep; at a start: ledger.load(value)
+///          const auto changes = ledger.take_changes(last); … write them …; ledger.kept(changes); at a start:
+///          ledger.load(value)
+/// Kills:   what is written of a day's count runs ahead of it by a part of the day's number, and nothing is taken
+///          beyond that. So a process that is killed leaves a count that is too high, and never one that is too low.
 /// Bounds:  kMaxEntries of source and group; what comes then counts for the group "*" together.
 /// No I/O; time is a parameter. The File must outlive it.
 #include <cstdint>
@@ -17,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -38,8 +43,9 @@ struct Entry {
   std::uint32_t stage = 0;  // of the schedule, from 0 on
   std::uint32_t taken = 0, accepted = 0;
   WallTime blocked_until{};
-  std::string why;  // it is blocked
-  PEN_FIELDS(source, group, day, stage, taken, accepted, blocked_until, why)
+  std::string why;             // it is blocked
+  std::uint32_t reserved = 0;  // as written: counts as taken for a process that finds it
+  PEN_FIELDS(source, group, day, stage, taken, accepted, blocked_until, why, reserved)
   bool operator==(const Entry&) const = default;
 };
 
@@ -52,6 +58,8 @@ class Ledger {
   /// Why the source does not take a message for the group; empty: it does. counted: it took this one before, so
   /// that its warm-up does not refuse it.
   std::string obstacle(std::uint32_t source, std::string_view group, WallTime now, bool counted = false) const;
+  /// Whether the count with one more is written. False: it is with the next changes.
+  bool reserved(std::uint32_t source, std::string_view group, WallTime now);
   /// It takes one.
   void take(std::uint32_t source, std::string_view group, WallTime now);
   void accepted(std::uint32_t source, std::string_view group, WallTime now);
@@ -85,8 +93,10 @@ class Ledger {
     std::string key;
     std::optional<std::string> value;  // nullopt: it is gone
   };
-  /// Since the last call.
-  std::vector<Change> take_changes();
+  /// Since the last call. last: nothing is taken after this, so that what is written is exact.
+  std::vector<Change> take_changes(bool last = false);
+  /// They are written, or cannot be: then the counts are known to this process alone.
+  void kept(const std::vector<Change>& changes);
   /// A value that was kept. False: it makes no sense, or its source is no more, and need not be kept.
   bool load(std::string_view value);
 
@@ -104,6 +114,11 @@ class Ledger {
   const std::vector<std::uint32_t> schedule_;
   std::map<Key, Entry> entries_;
   std::unordered_set<std::string> changed_;
+  struct Reserve {
+    std::int64_t day = 0;
+    std::uint32_t taken = 0;
+  };
+  std::unordered_map<std::string, Reserve> reserves_;  // that are written, by kept_key()
   std::vector<Failure> failures_;
   WallTime swept_{};
 };

@@ -1,6 +1,7 @@
 #include "lib/send/egress/ledger.h"
 
 #include <boost/test/unit_test.hpp>
+#include <map>
 
 namespace pen::egress {
 namespace {
@@ -12,6 +13,15 @@ struct Fixture {
   File file = parse("source new warmup=yes\nsource old\nsource later warmup=1970-04-11\n").file;
   Ledger ledger{file, {10, 20}};
 
+  /// As many as are reserved, up to n.
+  std::uint32_t send_reserved(Ledger& by, std::uint32_t n, WallTime t) {
+    std::uint32_t sent = 0;
+    while (sent < n && by.obstacle(kNew, "one.example", t).empty() && by.reserved(kNew, "one.example", t)) {
+      by.take(kNew, "one.example", t);
+      ++sent;
+    }
+    return sent;
+  }
   void send(std::uint32_t s, int n, int taken, WallTime t, const char* group = "one.example") {
     for (int i = 0; i < n; ++i) {
       ledger.take(s, group, t);
@@ -89,6 +99,49 @@ BOOST_AUTO_TEST_CASE(what_was_counted_and_blocked_is_known_after_a_restart) {
   Ledger without(other, {10});
   for (const auto& c : kept) BOOST_TEST(!without.load(*c.value));
   BOOST_TEST(!again.load("junk"));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_taken_whose_count_a_kill_would_lose) {
+  Ledger wide(file, {320, 640});
+  std::uint32_t sent = 0;
+  std::map<std::string, std::string> written;
+  const auto write_of = [&](Ledger& of, bool last) {
+    const auto changes = of.take_changes(last);
+    for (const auto& c : changes) written[c.key] = *c.value;
+    of.kept(changes);
+  };
+  // Killed at the worst time, again and again: never more than the day's number, and it is used but for a part.
+  for (int life = 0; life < 4; ++life) {
+    Ledger now(file, {320, 640});
+    for (const auto& [key, value] : written) BOOST_TEST(now.load(value));
+    BOOST_TEST(send_reserved(now, 5, day(100)) == 0U);  // not before it is written
+    for (int i = 0; i <= life; ++i) {
+      write_of(now, false);
+      sent += send_reserved(now, 1000, day(100));
+    }
+  }
+  BOOST_TEST(sent >= 90U);
+  Ledger last(file, {320, 640});
+  for (const auto& [key, value] : written) BOOST_TEST(last.load(value));
+  while (last.obstacle(kNew, "one.example", day(100)).empty()) {
+    (void)last.reserved(kNew, "one.example", day(100));
+    write_of(last, false);
+    sent += send_reserved(last, 1000, day(100));
+  }
+  BOOST_TEST(sent <= 320U);
+  BOOST_TEST(sent >= 320U - 5 * 10, sent);
+  // Another day begins without a reserve of its own.
+  BOOST_TEST(!last.reserved(kNew, "one.example", day(101)));
+  // A process that ends by itself leaves the count as it is.
+  written.clear();
+  (void)wide.reserved(kNew, "one.example", day(100));
+  write_of(wide, false);
+  BOOST_TEST(send_reserved(wide, 4, day(100)) == 4U);
+  write_of(wide, true);
+  Ledger next(file, {320, 640});
+  for (const auto& [key, value] : written) BOOST_TEST(next.load(value));
+  BOOST_TEST(next.entries_of(kNew, day(100)).front().taken == 4U);
+  BOOST_TEST(next.reserved(kOld, "one.example", day(100)));  // not warmed up: nothing is counted
 }
 
 BOOST_AUTO_TEST_CASE(a_block_holds_for_its_group_until_its_end) {

@@ -77,6 +77,15 @@ struct Limit {
   PEN_FIELDS(group, source, domain, name, rate, set, ordered, connections, waiting, last_minute, held, reason, rule,
              complaints, complained, thousandths)
 };
+/// A slower rate of a limit beside which it stands.
+struct Quota {
+  std::uint32_t limit = 0;  // its place in `limits`
+  std::string rate;         // "5000/h"
+  std::uint64_t most = 0;   // of this host: in a cluster its part of the rate
+  std::uint64_t used = 0;   // in the rate's time until now
+  milliseconds opens{0};    // until one more may go; 0: it may
+  PEN_FIELDS(limit, rate, most, used, opens)
+};
 struct Entry {
   std::uint64_t request = 0;
   std::uint32_t level = 0;  // of an explanation: 0 is the most preferred
@@ -96,8 +105,9 @@ struct Entry {
   bool in_line = false;         // it waits for a session of its class
   std::string source;           // of its connections; empty: none
   std::vector<Limit> limits;    // of its provider, or of the route that led here last
+  std::vector<Quota> quotas;    // of these limits
   PEN_FIELDS(request, level, key, shown, transport, classification, suspended, connections, limit, in_hand, waiting,
-             chosen, facts, paused, shared, elsewhere, session_class, in_line, source, limits)
+             chosen, facts, paused, shared, elsewhere, session_class, in_line, source, limits, quotas)
 };
 /// A session class that hosts of an explanation belong to.
 struct ClassSeen {
@@ -143,8 +153,10 @@ struct Explained {
   std::vector<ClassSeen> classes;
   std::string by_sender;      // the sender-dependent settings that had a say; empty: none
   std::vector<Limit> limits;  // that such mail has to pass
+  std::vector<Quota> quotas;  // of these limits
   PEN_FIELDS(request, recipient, transport, nexthop, valid_for, rule, suspended, status, text, level, pooled,
-             free_workers, transport_up, workers, concurrency, recipients, rate_delay, tls, classes, by_sender, limits)
+             free_workers, transport_up, workers, concurrency, recipients, rate_delay, tls, classes, by_sender, limits,
+             quotas)
 };
 struct SourceSeen {
   std::uint64_t request = 0;
@@ -175,7 +187,8 @@ struct SourceGroup {
 struct LimitSeen {
   std::uint64_t request = 0;
   Limit limit;
-  PEN_FIELDS(request, limit)
+  std::vector<Quota> quotas;
+  PEN_FIELDS(request, limit, quotas)
 };
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
 struct Done {
