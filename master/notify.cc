@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -82,9 +83,12 @@ Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
     header->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  // Words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once.
-  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0)
-    return fail_errno("NOTIFY_SOCKET=" + address_);
+  // Words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once, and the end
+  // of a program, which is a signal, is no reason not to.
+  const auto end = std::chrono::steady_clock::now() + seconds(kStorePatience.tv_sec);
+  while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
+    if (errno != EINTR || std::chrono::steady_clock::now() >= end) return fail_errno("NOTIFY_SOCKET=" + address_);
+  }
   return {};
 }
 
