@@ -131,6 +131,20 @@ BOOST_AUTO_TEST_CASE(the_variables_are_taken_out_of_the_environment) {
   BOOST_TEST(manager.heard() == "WATCHDOG=1");
 }
 
+BOOST_AUTO_TEST_CASE(a_keeper_is_known_and_told_to_the_next_version) {
+  ::setenv("NOTIFY_SOCKET", "/nowhere", 1);
+  ::setenv("PENSTOCK_KEEPER", "4711", 1);
+  const Notifier notifier = Notifier::from_environment();
+  BOOST_TEST(::getenv("PENSTOCK_KEEPER") == nullptr);
+  BOOST_TEST(notifier.keeper() == 4711);
+  const std::vector<std::string> wanted = {"NOTIFY_SOCKET=/nowhere", "PENSTOCK_KEEPER=4711"};
+  BOOST_TEST((notifier.environment() == wanted));
+  // Without a socket there is nobody to tell.
+  ::setenv("PENSTOCK_KEEPER", "4711", 1);
+  BOOST_TEST(Notifier::from_environment().keeper() == 0);
+  BOOST_TEST(::getenv("PENSTOCK_KEEPER") == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(a_watchdog_of_another_process_is_not_ours) {
   ::setenv("NOTIFY_SOCKET", "/nowhere", 1);
   ::setenv("WATCHDOG_USEC", "6000000", 1);
