@@ -1,5 +1,5 @@
 #pragma once
-/// Leaves descriptors with the service manager, under names that no two of them share.
+/// Leaves descriptors with the service manager, or with a keeper of our own, under names that no two of them share.
 ///
 /// Use:     const std::string name = keeper.name('l');  keeper.keep(name, fd);  …  keeper.forget(name);
 /// Rules:   a manager that takes none, or none any more, changes nothing but what survives master; said once.
@@ -22,6 +22,11 @@ class Keeper {
   std::uint64_t names() const { return names_; }
   void continue_after(std::uint64_t names) { names_ = names; }
   bool works() const { return manager_->connected() && !failed_; }
+  /// For people: who keeps them; "" if nobody does.
+  std::string holder() const {
+    if (!works()) return {};
+    return manager_->keeper() != 0 ? "keeper pid " + std::to_string(manager_->keeper()) : "the service manager";
+  }
 
   /// Whether the manager was given a copy.
   bool keep(const std::string& name, int fd) {
@@ -36,7 +41,8 @@ class Keeper {
   bool noted(const Result<void>& sent) {
     if (sent) return true;
     failed_ = true;
-    log::warning("the service manager keeps no descriptors for the next master: {}", sent.error().message());
+    log::warning("{} keeps no descriptors for the next master: {}",
+                 manager_->keeper() != 0 ? "the keeper" : "the service manager", sent.error().message());
     return false;
   }
   Notifier* manager_;

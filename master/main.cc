@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -69,7 +70,7 @@ int refuse(Command& command, int status, const std::string& why) {
 struct Master {
   async::Loop loop;
   std::string directory;
-  master::Notifier manager{"", microseconds(0)};  // our starter, if it is systemd or speaks as it does
+  master::Notifier manager{"", microseconds(0)};  // our starter, if it is systemd, or a keeper, which speaks as it does
   master::Keeper keeper{manager};
   std::unique_ptr<master::Supervisor> supervisor;
   service::Locks locks;
@@ -99,6 +100,31 @@ void arm_watchdog(Master& m) {
   if (m.manager.watchdog().count() == 0) return;
   told(m, m.manager.alive());
   m.watchdog = m.loop.call_at(m.loop.now() + m.manager.watchdog(), [&m] { arm_watchdog(m); });
+}
+
+/// Without its keeper nothing outlives this master.
+async::Task<void> watch_keeper(Master* m, Fd process) {
+  async::Readiness end(m->loop, process.get());
+  if (!(co_await end.readable())) co_return;
+  log::warning(
+      "the keeper, pid {}, has ended: the mail system goes on, and from now on ends with master. A stop and a start "
+      "bring another one",
+      m->manager.keeper());
+  m->manager = master::Notifier("", microseconds(0));
+  if (m->supervisor) m->supervisor->write_status();
+}
+
+/// A keeper that has ended already is no parent of ours.
+void find_keeper(Master& m) {
+  const pid_t keeper = m.manager.keeper();
+  if (keeper == 0) return;
+  Fd process(static_cast<int>(::syscall(SYS_pidfd_open, keeper, 0)));
+  if (!process || ::getppid() != keeper) {
+    log::warning("the keeper, pid {}, has ended: the mail system ends with this master", keeper);
+    m.manager = master::Notifier("", microseconds(0));
+    return;
+  }
+  m.loop.spawn("keeper", watch_keeper(&m, std::move(process)));
 }
 
 async::Task<void> report_readiness(Master* m, Command* command) {
@@ -454,6 +480,7 @@ class Start {
     if (settings().standby_lease != config::StandbyLease::none) {
       master::let_signals_in();
       PEN_TRY(service::open_log(settings(), "master", false));
+      find_keeper(m_);
       PEN_TRY(take_lease(m_, command_, *config_, inherited_));
     }
     upgraded_ = becomes() && inherited_.state.has_value();
@@ -481,6 +508,7 @@ class Start {
     const auto programs = inherited_.state ? master::Programs::run : master::Programs::none;
     PEN_TRY(master::prepare_directories(*config_, programs, say));
     service::raise_descriptor_limit();
+    if (!m_.lease) find_keeper(m_);
     return {};
   }
 

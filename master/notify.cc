@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,7 @@ namespace pen::master {
 namespace {
 
 constexpr timeval kStorePatience{.tv_sec = 1, .tv_usec = 0};
+constexpr const char* kKeeper = "PENSTOCK_KEEPER";
 
 std::string take_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -47,7 +49,10 @@ Notifier Notifier::from_environment() {
   const long long patience = number(take_variable("WATCHDOG_USEC"));
   const std::string meant = take_variable("WATCHDOG_PID");
   const bool ours = meant.empty() || number(meant) == ::getpid();
-  return {std::move(address), std::chrono::microseconds(ours ? patience : 0)};
+  Notifier notifier(std::move(address), std::chrono::microseconds(ours ? patience : 0));
+  const auto keeper = static_cast<pid_t>(number(take_variable(kKeeper)));
+  if (notifier.connected()) notifier.keeper_ = keeper;
+  return notifier;
 }
 
 Notifier::Notifier(std::string address, std::chrono::microseconds patience)
@@ -82,9 +87,12 @@ Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
     header->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  // Words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once.
-  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0)
-    return fail_errno("NOTIFY_SOCKET=" + address_);
+  // Words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once, and the end
+  // of a program, which is a signal, is no reason not to.
+  const auto end = std::chrono::steady_clock::now() + seconds(kStorePatience.tv_sec);
+  while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
+    if (errno != EINTR || std::chrono::steady_clock::now() >= end) return fail_errno("NOTIFY_SOCKET=" + address_);
+  }
   return {};
 }
 
@@ -110,6 +118,7 @@ Result<void> Notifier::forget(const std::string& name) { return send("FDSTOREREM
 std::vector<std::string> Notifier::environment() const {
   if (address_.empty()) return {};
   std::vector<std::string> out = {"NOTIFY_SOCKET=" + address_};
+  if (keeper_ != 0) out.push_back(fmt::format("{}={}", kKeeper, keeper_));
   if (patience_.count() != 0)
     out.push_back(
         fmt::format("WATCHDOG_USEC={}", std::chrono::duration_cast<std::chrono::microseconds>(patience_).count()));

@@ -6,6 +6,7 @@
 ///          notifier.ready("11 services");  notifier.stopping();
 ///          if (notifier.watchdog() != none) … notifier.alive() that often
 ///          notifier.keep("l1", fd);  notifier.forget("l1");       // FDSTORE
+///          notifier.keeper()                                       // who it is, if it is ours (keeper.8)
 ///          Descriptors former = take_kept_descriptors();           // what a master before us left
 /// Owns:    its socket. Without NOTIFY_SOCKET every call does nothing.
 /// Errors:  a service manager that cannot be reached is no reason to stop mail: send() returns the error, and master
@@ -13,6 +14,8 @@
 /// Thread:  master's only one.
 /// Source:  sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3): the variables, the assignments, and "@" for an
 ///          abstract socket.
+#include <sys/types.h>
+
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,14 +29,16 @@ namespace pen::master {
 
 class Notifier {
  public:
-  /// Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID and removes them, so that no program of ours speaks in
-  /// master's name.
+  /// Reads NOTIFY_SOCKET, PENSTOCK_KEEPER, WATCHDOG_USEC and WATCHDOG_PID and removes them, so that no program of ours
+  /// speaks in master's name.
   static Notifier from_environment();
   /// For tests: the address as in NOTIFY_SOCKET, and how often the manager wants to hear (0: it does not).
   Notifier(std::string address, std::chrono::microseconds patience);
 
   /// There is somebody to tell.
   bool connected() const { return !address_.empty(); }
+  /// The keeper's process id; 0: a service manager, or nobody.
+  pid_t keeper() const { return keeper_; }
   /// Start, or a reload, is done. status: a short text for "systemctl status".
   Result<void> ready(std::string_view status);
   /// A reload begins. now: the monotonic clock.
@@ -56,6 +61,7 @@ class Notifier {
   Result<void> send(std::string_view assignments, int fd = -1, bool wait = false);
   std::string address_;
   std::chrono::nanoseconds patience_;
+  pid_t keeper_ = 0;
   Fd socket_;
 };
 

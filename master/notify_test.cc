@@ -1,5 +1,6 @@
 #include "master/notify.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <thread>
 
 #include "lib/testing/scratch.h"
 
@@ -85,6 +87,28 @@ BOOST_AUTO_TEST_CASE(a_descriptor_is_left_under_its_name) {
   BOOST_TEST(manager.heard() == "FDSTOREREMOVE=1\nFDNAME=l1");
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_does_not_keep_a_descriptor_from_a_manager_that_is_behind) {
+  Manager manager;
+  Notifier notifier(manager.path, seconds(0));
+  int full = 0;
+  while (notifier.alive()) ++full;
+  struct sigaction noted{}, before{};
+  noted.sa_handler = [](int) {};
+  BOOST_REQUIRE_EQUAL(::sigaction(SIGUSR1, &noted, &before), 0);
+  const pthread_t self = ::pthread_self();
+  std::thread late([&] {
+    for (int i = 0; i < 20; ++i) {
+      ::pthread_kill(self, SIGUSR1);
+      std::this_thread::sleep_for(milliseconds(5));  // for the other thread to wait again
+    }
+    while (full-- > 0) BOOST_TEST(manager.heard() == "WATCHDOG=1");
+  });
+  BOOST_TEST(notifier.keep("l1", 0).has_value());
+  late.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  BOOST_TEST(manager.heard() == "FDSTORE=1\nFDNAME=l1");
+}
+
 BOOST_AUTO_TEST_CASE(descriptors_for_another_process_are_left_alone) {
   ::setenv("LISTEN_FDS", "2", 1);
   ::setenv("LISTEN_PID", "1", 1);
@@ -105,6 +129,20 @@ BOOST_AUTO_TEST_CASE(the_variables_are_taken_out_of_the_environment) {
   BOOST_TEST((notifier.watchdog() == seconds(3)));
   BOOST_TEST(notifier.alive().has_value());
   BOOST_TEST(manager.heard() == "WATCHDOG=1");
+}
+
+BOOST_AUTO_TEST_CASE(a_keeper_is_known_and_told_to_the_next_version) {
+  ::setenv("NOTIFY_SOCKET", "/nowhere", 1);
+  ::setenv("PENSTOCK_KEEPER", "4711", 1);
+  const Notifier notifier = Notifier::from_environment();
+  BOOST_TEST(::getenv("PENSTOCK_KEEPER") == nullptr);
+  BOOST_TEST(notifier.keeper() == 4711);
+  const std::vector<std::string> wanted = {"NOTIFY_SOCKET=/nowhere", "PENSTOCK_KEEPER=4711"};
+  BOOST_TEST((notifier.environment() == wanted));
+  // Without a socket there is nobody to tell.
+  ::setenv("PENSTOCK_KEEPER", "4711", 1);
+  BOOST_TEST(Notifier::from_environment().keeper() == 0);
+  BOOST_TEST(::getenv("PENSTOCK_KEEPER") == nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(a_watchdog_of_another_process_is_not_ours) {

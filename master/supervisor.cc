@@ -615,6 +615,7 @@ std::string Supervisor::status_json() const {
   out["master"] = ::getpid();
   out["started"] = unix_seconds(started_at_);
   out["stopping"] = stopping_;
+  out["kept_by"] = keeper_.holder();
   out["log_opened"] = log_opened_;
   out["asked"] = asked_;
   // Those of exclusive programs end one after the other, and are not waited for.

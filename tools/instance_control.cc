@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
+#include "lib/base/text.h"
 #include "lib/suite/ipc/queue.h"
 #include "lib/suite/service/lock.h"
 #include "lib/suite/service/plan.h"
@@ -25,6 +27,9 @@
 
 namespace pen::tools {
 namespace {
+
+// It ends as soon as it hears of master's end.
+constexpr seconds kKeeperEnds{5};
 
 void warn(const std::string& text) { fail_with(EX_OK, "warning: " + text); }
 
@@ -53,6 +58,10 @@ void say_not_run(const config::Config& config) {
 }
 
 }  // namespace
+
+std::string between_masters(const service::Answering& keeper) {
+  return keeper.text.empty() ? "" : ": " + printable(keeper.text);
+}
 
 int fail_with(int status, const std::string& text) {
   std::fprintf(stderr, "penstock: %s\n", text.c_str());
@@ -88,6 +97,11 @@ int InstanceControl::start() {
     return fail_with(EX_UNAVAILABLE,
                      fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
+  // The one of a master that was stopped a moment ago is about to end.
+  if (const auto keeper = service::running_keeper(config_.directory());
+      keeper && !keeper->process.gone_within(service::kDyingMaster))
+    return fail_with(EX_UNAVAILABLE, fmt::format("the mail system is already running (keeper pid {}{})",
+                                                 keeper->process.pid(), between_masters(*keeper)));
   // As with any invalid value, the programs that need it would not start, and would keep all mail waiting.
   bool wrong = false;
   for (const auto& p : class_problems(config_)) {
@@ -114,8 +128,10 @@ int InstanceControl::run_master() {
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0) return fail_with(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
   ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
-  const std::string path = config_.settings().daemon_directory + "/master";
-  const std::vector<std::string> words = {"master", "-c", config_.directory(), "-w", std::to_string(pipe_fds[1])};
+  // What listens there keeps the descriptors of master.
+  const std::string program = std::getenv("NOTIFY_SOCKET") == nullptr ? "keeper" : "master";
+  const std::string path = config_.settings().daemon_directory + "/" + program;
+  const std::vector<std::string> words = {program, "-c", config_.directory(), "-w", std::to_string(pipe_fds[1])};
   const auto argv = pointers(words);
   const pid_t pid = ::fork();
   if (pid < 0) return fail_with(EX_OSERR, "fork: " + Error::from_errno(errno).message());
@@ -132,18 +148,20 @@ int InstanceControl::run_master() {
   std::string text;
   char part[512];
   for (ssize_t n = 0; (n = ::read(pipe_fds[0], part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(n));
-  if (text == "ok") {
-    print(fmt::format("started: master pid {}\n", pid));
-    return EX_OK;
-  }
-  if (text.starts_with("standby")) {
-    print(fmt::format("started: master pid {}, {}\n", pid, text));
+  if (text == "ok" || text.starts_with("standby")) {
+    const auto master = own_master(config_);
+    const std::string who = master && *master ? fmt::format(": master pid {}", (*master)->pid()) : "";
+    print("started" + who + (text == "ok" ? "\n" : ", " + text + "\n"));
     return EX_OK;
   }
   int status = 0;
   if (text.starts_with("started")) return fail_with(EX_TEMPFAIL, text);
   if (::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-    return fail_with(WEXITSTATUS(status), text.empty() ? "cannot run " + path : text);
+    if (!text.empty()) return fail_with(WEXITSTATUS(status), text);
+    // By a keeper whose master was killed.
+    if (WEXITSTATUS(status) != EX_SOFTWARE)
+      return fail_with(WEXITSTATUS(status),
+                       "cannot run " + path + (program == "keeper" ? ", or master beside it" : ""));
   }
   return fail_with(EX_SOFTWARE, "master died while it was starting: see the log");
 }
@@ -156,25 +174,26 @@ int InstanceControl::start_foreground() {
   return fail_with(EX_UNAVAILABLE, path + ": " + Error::from_errno(errno).message());
 }
 
-int InstanceControl::signal_master(int signo, const char* done, milliseconds patience) {
+int InstanceControl::end_master(int signo, milliseconds patience) {
   const auto master = own_master(config_);
+  const auto keeper = service::running_keeper(config_.directory());
   if (!master) return cannot_tell(master.error());
-  if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
-  if (auto sent = (*master)->signal(signo); !sent && !sent.error().is_errno(ESRCH))
+  if (!*master && !keeper) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  const service::Process& process = *master ? **master : keeper->process;
+  if (auto sent = process.signal(signo); !sent && !sent.error().is_errno(ESRCH))
     return fail_with(EX_NOPERM, sent.error().message());
-  if (patience.count() != 0 && !(*master)->gone_within(patience)) {
-    return fail_with(EX_TEMPFAIL, fmt::format("master pid {} has not ended yet", (*master)->pid()));
-  }
-  print(std::string(done) + "\n");
+  if (!process.gone_within(patience))
+    return fail_with(EX_TEMPFAIL,
+                     fmt::format("{} pid {} has not ended yet", *master ? "master" : "keeper", process.pid()));
+  if (keeper && !keeper->process.gone_within(kKeeperEnds))
+    return fail_with(EX_TEMPFAIL, fmt::format("keeper pid {} has not ended yet", keeper->process.pid()));
+  print("stopped\n");
   return EX_OK;
 }
 
-int InstanceControl::stop() {
-  const auto patience = config_.settings().stop_drain_time + seconds(10);
-  return signal_master(SIGTERM, "stopped", patience);
-}
+int InstanceControl::stop() { return end_master(SIGTERM, config_.settings().stop_drain_time + seconds(10)); }
 
-int InstanceControl::abort() { return signal_master(SIGQUIT, "stopped", seconds(10)); }
+int InstanceControl::abort() { return end_master(SIGQUIT, seconds(10)); }
 
 int InstanceControl::reload() {
   const auto master = own_master(config_);

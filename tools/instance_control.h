@@ -11,6 +11,7 @@
 #include "lib/base/time.h"
 #include "lib/config/config.h"
 #include "lib/suite/service/lock.h"
+#include "lib/suite/service/standby.h"
 
 namespace pen::tools {
 
@@ -28,16 +29,18 @@ class InstanceControl {
   int flush();
 
  private:
-  /// Runs master and waits for its report. The reported text is empty if master died without one.
   void say_what_is_wrong();
+  /// Runs master, below a keeper unless a service manager is there, and waits for its report.
   int run_master();
-  /// Sends the signal to master; if patience is not 0, waits that long for its end.
-  int signal_master(int signo, const char* done, milliseconds patience);
+  /// Sends the signal to master, or to its keeper where there is no master at the moment, and waits for their end.
+  int end_master(int signo, milliseconds patience);
   const config::Config& config_;
 };
 
 /// The master of this host: with a lease also one that waits, and never another host's, although its lock is seen here.
 Result<std::optional<service::Process>> own_master(const config::Config& config);
+/// What a keeper says of the time until the next master, as the end of a sentence; "": there is one.
+std::string between_masters(const service::Answering& keeper);
 /// Prints "penstock: text" to standard error; returns `status`.
 int fail_with(int status, const std::string& text);
 /// Reports that a command cannot find out whether the mail system runs; returns the status.

@@ -120,6 +120,11 @@ std::string keys_word(const config::Config& config) {
   return "each program reads its own: master.cf has no service " + name;
 }
 
+std::string kept_line(const std::string& holder) {
+  if (holder.empty()) return line("if master dies: its programs end with it");
+  return line("if master dies: its programs go on, and the next one takes them over ({} keeps what is open)", holder);
+}
+
 /// A master that waits for the lease.
 auto waiting_standby(const config::Config& config) -> decltype(service::running_standby({})) {
   if (config.settings().standby_lease == config::StandbyLease::none) return {};
@@ -179,13 +184,19 @@ int print_status(const config::Config& config, bool json) {
     print(out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     return pid ? EX_OK : EX_UNAVAILABLE;
   }
-  if (!pid) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  if (!pid) {
+    const auto keeper = service::running_keeper(config.directory());
+    return fail_with(EX_UNAVAILABLE, keeper ? fmt::format("master is not running (keeper pid {}{})",
+                                                          keeper->process.pid(), between_masters(*keeper))
+                                            : "the mail system is not running");
+  }
   print(line("the mail system is running: master pid {}, version {}", *pid, text_of(out, "version")));
   print(services_table(out));
   if (out.contains("accounts")) print(accounts_line(out["accounts"]));
   if (::geteuid() != 0) print(line("accounts: {} alone, so one program can pass for another", name_of(::geteuid())));
   print(confinement_table(out, confine::kernel_offers()));
   print(line("private keys: {}", text_of(out, "private_keys")));
+  if (out.contains("kept_by")) print(kept_line(text_of(out, "kept_by")));
   if (classes) print(classes_table(*classes));
   return EX_OK;
 }

@@ -79,7 +79,7 @@ struct Waiting {
   std::string life, version, refusal;  // another life: it has begun anew
   unsigned refusals = 0;
 };
-std::optional<Waiting> read_waiting(const service::Standby& standby) {
+std::optional<Waiting> read_waiting(const service::Answering& standby) {
   const auto read = nlohmann::json::parse(standby.text, nullptr, false);
   if (!read.is_object()) return {};
   return Waiting{.active = read.value("state", "") == "active",

@@ -30,7 +30,7 @@ from test_poison import Killer  # noqa: E402
 from tools import Load, Sink  # noqa: E402
 
 WEIGHTS = {"smtpd": 2, "qmgr": 4, "smtp": 4, "trivial-rewrite": 1, "virtual": 3, "local": 3, "bounce": 2, "master": 1,
-           "become": 2, "all": 2, "again and again": 1, "reload": 2, "stop": 1}
+           "master alone": 2, "become": 2, "all": 2, "again and again": 1, "reload": 2, "stop": 1}
 # name, domain, messages per second, options of penload. Within a load only the first line of the body differs.
 LOADS = (
     ("small", "rcpt.example", 60, ["-c", "6", "-s", "2000", "--pipelining"]),
@@ -160,6 +160,8 @@ class Campaign:
                 self.mx.kill_all()
             elif name == "master":
                 self.mx.kill_master()
+            elif name == "master alone":
+                self.kill_master_alone()
             elif self.mx.kill(name) == 0:
                 self.counts["not running"] += 1
                 continue
@@ -167,6 +169,12 @@ class Campaign:
             if name in ("all", "master", "stop"):
                 self.mx.start(wait=False)
         self.progress(10)
+
+    def kill_master_alone(self):
+        """Its keeper starts the next one, and no program ends."""
+        master = self.mx.status()["master"]
+        os.kill(master, signal.SIGKILL)
+        eventually(lambda: (self.mx.status() or {}).get("master") not in (None, master), "the next master", 60)
 
     def kill_qmgr_repeatedly(self):
         """Kills qmgr two or three times in a row: its positions are saved by then, and receivers may not have

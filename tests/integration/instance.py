@@ -28,8 +28,8 @@ from waiting import answers, eventually, free_port
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PEN_BIN", os.path.join(TOP, "build", "dev", "bin"))
 LIBEXEC = os.path.join(os.path.dirname(BIN), "libexec", "penstock")
-PROGRAMS = ("become", "smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce", "keys", "anvil",
-            "tlsrpt", "dmarcrpt", "verify", "penevents", "cyrus")
+PROGRAMS = ("keeper", "become", "smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce", "keys",
+            "anvil", "tlsrpt", "dmarcrpt", "verify", "penevents", "cyrus")
 sanitizers = Sanitizers(BIN)
 
 
@@ -200,8 +200,8 @@ class Instance:
 
     def reload_whole(self):
         """Reloads, and waits until no program is left that has the old configuration. None may have an open session.
-        master and become go on: they read it anew."""
-        lasting = ("master", "become")
+        keeper, master and become go on: they read it anew."""
+        lasting = ("keeper", "master", "become")
         before = {pid for program, pids in self.pids().items() if program not in lasting for pid in pids}
         self.reload()
         eventually(lambda: not before & {pid for pids in self.pids().values() for pid in pids},
@@ -267,11 +267,13 @@ class Instance:
         return len(dead)
 
     def kill_all(self):
-        """Kills everything with -9, master first so that it restarts nothing."""
+        """Kills everything with -9, the keeper and master first so that they restart nothing."""
         sent, before, seen = time.monotonic(), self.log_size(), set()
         for _ in range(3):
             pids = self.pids()
-            for pid in pids.get("master", []) + [p for name, ps in pids.items() if name != "master" for p in ps]:
+            first = ("keeper", "master")
+            for pid in [p for name in first for p in pids.get(name, [])] + [
+                    p for name, ps in pids.items() if name not in first for p in ps]:
                 seen.add(pid)
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -281,11 +283,13 @@ class Instance:
         self.kills.append(Kill("all", sent, time.monotonic(), before, self.log_size()))
 
     def kill_master(self):
-        """Kills master with -9; the others end when they notice. One kill, which lasts until they have ended."""
+        """Kills master with -9, and its keeper; the others end when they notice. One kill, which lasts until they have
+        ended."""
         sent, before = time.monotonic(), self.log_size()
         pids = self.pids()
-        for pid in pids.get("master", []):
-            os.kill(pid, signal.SIGKILL)
+        for name in ("keeper", "master"):
+            for pid in pids.get(name, []):
+                os.kill(pid, signal.SIGKILL)
         self.all_gone({pid for group in pids.values() for pid in group})
         self.kills.append(Kill("master", sent, time.monotonic(), before, self.log_size()))
 

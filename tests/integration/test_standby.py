@@ -103,6 +103,14 @@ class Host:
     def serves(self):
         return answers(self.port)
 
+    def die(self):
+        """All at once: with master its keeper, which would start the next one."""
+        master = self.master()
+        with open(f"/proc/{master}/stat") as file:
+            keeper = int(file.read().rsplit(")", 1)[1].split()[1])
+        for pid in (keeper, master):
+            os.kill(pid, signal.SIGKILL)
+
     def master(self):
         return self.status()["master"]
 
@@ -132,7 +140,7 @@ class Standby(Suite):
         took = []
         for round in range(TAKEOVERS):
             send(one.port, "ada@sender.example", ["ben@local.test.example"], b"Subject: x\r\n\r\nx\r\n")
-            os.kill(one.master(), signal.SIGKILL)
+            one.die()
             began = time.monotonic()
             eventually(two.serves, lambda: "the standby serves\n" + mx.log())
             took.append(time.monotonic() - began)
@@ -149,6 +157,33 @@ class Standby(Suite):
 
     def test_a_lock_in_the_shared_directory(self):
         self.take_over(*self.hosts("file"))
+
+    def test_a_master_that_dies_alone_has_a_next_one_on_its_host(self):
+        """Its keeper has the lock meanwhile, and its programs go on: there is nothing for the standby to do."""
+        mx, one, two = self.hosts("file")
+        one.start()
+        eventually(one.serves, lambda: "the first serves\n" + mx.log())
+        two.start()
+        with Client(one.port) as client:
+            client.expect("MAIL FROM:<ada@sender.example>", "250")
+            master = one.master()
+            os.kill(master, signal.SIGKILL)
+            eventually(lambda: one.status().get("master") not in (None, master) and one.status().get("services"),
+                       lambda: "its next master\n" + mx.log())
+            client.expect("RCPT TO:<ben@local.test.example>", "250")
+            client.expect("DATA", "354")
+            client.expect("Subject: x\r\n\r\nx\r\n.", "250")
+        self.assertIn("standby: another host has the lock", mx.log())
+        self.assertEqual((one.serves(), two.serves(), mx.log().count("the lease on the queue is ours")),
+                         (True, False, 1))
+        # A standby's own death is nobody's loss either.
+        waiting = two.master()
+        os.kill(waiting, signal.SIGKILL)
+        eventually(lambda: two.status().get("standby") and two.master() != waiting,
+                   lambda: "the standby waits again\n" + mx.log())
+        self.assertEqual(one.tool("penstock", "stop").returncode, 0)
+        eventually(two.serves, lambda: "the standby serves after a stop\n" + mx.log())
+        self.assertEqual(two.tool("penstock", "stop").returncode, 0)
 
     def test_a_lock_that_another_host_was_given(self):
         """As after a time without the file server: another name is in the file, and nobody has told this one."""
@@ -292,7 +327,7 @@ class Standby(Suite):
         self.assertIn(f"the standby is version {version}", done.stdout)
         self.assertEqual(two.status(), {**before, "version": version}, "the same process")
         self.assertEqual((two.serves(), one.serves()), (False, True))
-        os.kill(one.master(), signal.SIGKILL)
+        one.die()
         eventually(two.serves, lambda: "the standby serves\n" + mx.log())
         self.assertEqual(two.status()["version"], version)
 
@@ -355,7 +390,7 @@ class Standby(Suite):
                 self.addCleanup(load.close)
                 sent = mx.log().count("status=sent")
                 eventually(lambda: mx.log().count("status=sent") > sent + 100, "mail is sent")
-                os.kill(one.master(), signal.SIGKILL)
+                one.die()
                 load.stop()
                 taken.append(load)
                 eventually(two.serves, lambda: "the standby serves\n" + mx.log())

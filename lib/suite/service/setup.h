@@ -1,5 +1,5 @@
 #pragma once
-/// What every program and master itself does at its start: log, privileges, descriptors.
+/// What every program and master itself does at its start: log (log_settings.h), privileges, descriptors.
 ///
 /// Errors:  are returned; the caller says them and ends with the exit code that fits.
 /// Thread:  before any other is started.
@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/log.h"
 #include "lib/base/result.h"
 #include "lib/config/config.h"
 #include "lib/suite/confine/programs.h"
+#include "lib/suite/service/log_settings.h"
 
 namespace pen::service {
 
@@ -28,11 +28,6 @@ inline std::string_view describe(SetupError e) {
   }
   return "?";
 }
-
-/// The log that the settings ask for: maillog_file, else syslog. program: "smtpd".
-Result<log::Options> log_options(const config::Settings& settings, const std::string& program, bool debug);
-/// Opens it.
-Result<void> open_log(const config::Settings& settings, const std::string& program, bool debug);
 
 /// Gives the libraries of this process what they do by settings and without one: the form of log lines, the ports that
 /// are known by name, the buffers of TCP connections, the bounds of socketmap: tables. Errors: bad_value.

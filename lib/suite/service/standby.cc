@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMost = 2000;
 constexpr int kPatience = 2000;  // ms
+constexpr const char *kLease = "penstock-lease-", *kKeeper = "penstock-keeper-";
 
 /// FNV-1a: the name of a directory may be too long for an address.
 std::uint64_t number_of(const std::string& text) {
@@ -33,10 +34,10 @@ std::uint64_t number_of(const std::string& text) {
 }
 
 /// What the names of an instance's doors begin with.
-std::string prefix_of(const std::string& config_directory) {
+std::string prefix_of(const char* kind, const std::string& config_directory) {
   std::error_code error;
   const std::string real = std::filesystem::canonical(config_directory, error).string();
-  return "penstock-lease-" + std::to_string(number_of(real));
+  return kind + std::to_string(number_of(real));
 }
 
 socklen_t address_of(const std::string& name, sockaddr_un& address) {
@@ -59,8 +60,8 @@ std::set<std::string> doors_of(const std::string& prefix) {
   return names;
 }
 
-/// The master behind a door. EAGAIN: too many others are at the door, for now; other errors: it is nobody that counts.
-Result<Standby> knock(const std::string& name) {
+/// The process behind a door. EAGAIN: too many others are at the door, for now; other errors: it is nobody that counts.
+Result<Answering> knock(const std::string& name) {
   sockaddr_un address{};
   const socklen_t size = address_of(name, address);
   // A stranger who takes no connection must not hold up a tool.
@@ -72,7 +73,7 @@ Result<Standby> knock(const std::string& name) {
   if (who.uid != 0 && who.uid != ::geteuid()) return fail_errno(name, EPERM);
   auto process = Process::open(who.pid);
   if (!process) return fail_errno(name, ESRCH);
-  Standby found{*std::move(process), {}};
+  Answering found{*std::move(process), {}};
   pollfd look{fd.get(), POLLIN, 0};
   if (::poll(&look, 1, kPatience) == 1) {
     found.text.resize(kMost);
@@ -82,29 +83,17 @@ Result<Standby> knock(const std::string& name) {
   return found;
 }
 
-}  // namespace
-
-Result<Fd> open_standby_door(const std::string& config_directory) {
+Result<Fd> open_door(const std::string& prefix) {
   sockaddr_un address{};
-  const socklen_t size =
-      address_of(fmt::format("{}-{:016x}", prefix_of(config_directory), secure_random_u64()), address);
+  const socklen_t size = address_of(fmt::format("{}-{:016x}", prefix, secure_random_u64()), address);
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("socket");
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(fd.get(), 16) != 0)
-    return fail_errno("the socket for the state of a standby");
+    return fail_errno("the socket for tools that ask");
   return fd;
 }
 
-void answer_at_door(int door, const std::string& text) {
-  for (;;) {
-    const Fd peer(::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!peer) return;
-    (void)::send(peer.get(), text.data(), std::min(text.size(), kMost), MSG_NOSIGNAL);
-  }
-}
-
-std::optional<Standby> running_standby(const std::string& config_directory) {
-  const std::string prefix = prefix_of(config_directory);
+std::optional<Answering> ask_at_doors(const std::string& prefix) {
   const auto end = std::chrono::steady_clock::now() + milliseconds(kPatience);
   for (;;) {
     bool crowded = false;
@@ -116,6 +105,32 @@ std::optional<Standby> running_standby(const std::string& config_directory) {
     if (!crowded || std::chrono::steady_clock::now() >= end) return std::nullopt;
     std::this_thread::sleep_for(milliseconds(20));  // nothing tells when there is room
   }
+}
+
+}  // namespace
+
+Result<Fd> open_standby_door(const std::string& config_directory) {
+  return open_door(prefix_of(kLease, config_directory));
+}
+
+Result<Fd> open_keeper_door(const std::string& config_directory) {
+  return open_door(prefix_of(kKeeper, config_directory));
+}
+
+void answer_at_door(int door, const std::string& text) {
+  for (;;) {
+    const Fd peer(::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!peer) return;
+    (void)::send(peer.get(), text.data(), std::min(text.size(), kMost), MSG_NOSIGNAL);
+  }
+}
+
+std::optional<Answering> running_standby(const std::string& config_directory) {
+  return ask_at_doors(prefix_of(kLease, config_directory));
+}
+
+std::optional<Answering> running_keeper(const std::string& config_directory) {
+  return ask_at_doors(prefix_of(kKeeper, config_directory));
 }
 
 }  // namespace pen::service

@@ -1,6 +1,7 @@
 #pragma once
-/// How the tools of this host find a master that waits as a standby, or that runs with a lease: by a socket without a
-/// file, because the queue's directories may belong to another host at the moment, or not be there.
+/// How the tools of this host find a master that waits as a standby, or that runs with a lease, and the keeper that is
+/// between two masters: by a socket without a file, because the queue's directories may belong to another host at the
+/// moment, or not be there.
 ///
 /// Use:     master:  PEN_TRY_ASSIGN(Fd door, open_standby_door(config.directory()));  answer_at_door(door, text);
 ///          tools:   if (auto standby = running_standby(config.directory())) … standby->process, standby->text
@@ -18,14 +19,18 @@ namespace pen::service {
 
 /// Non-blocking. Errors: errno.
 Result<Fd> open_standby_door(const std::string& config_directory);
+Result<Fd> open_keeper_door(const std::string& config_directory);
 /// Sends the text to every client that waits there.
 void answer_at_door(int door, const std::string& text);
 
-struct Standby {
+struct Answering {
   Process process;
-  std::string text;  // JSON: {"state": "standby" or "active", "why": …}; empty: it does not answer
+  std::string text;  // empty: it does not answer
 };
 /// It may wait for a few seconds where the doors are crowded or the master is busy.
-std::optional<Standby> running_standby(const std::string& config_directory);
+/// text: JSON: {"state": "standby" or "active", "why": …}.
+std::optional<Answering> running_standby(const std::string& config_directory);
+/// text: what it waits for, between two masters; else empty.
+std::optional<Answering> running_keeper(const std::string& config_directory);
 
 }  // namespace pen::service

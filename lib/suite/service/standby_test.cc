@@ -111,6 +111,15 @@ BOOST_AUTO_TEST_CASE(tools_find_the_master_of_their_instance) {
   BOOST_TEST(!running_standby(other.path().string()).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_keeper_and_a_master_have_doors_of_their_own) {
+  const testing::ScratchDir dir;
+  auto door = open_keeper_door(dir.path().string());
+  BOOST_REQUIRE(door.has_value());
+  const Master keeper(*std::move(door));
+  BOOST_TEST(running_keeper(dir.path().string()).has_value());
+  BOOST_TEST(!running_standby(dir.path().string()).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(nobody_can_hide_a_master_by_its_name_or_hold_up_its_tools) {
   if (::geteuid() != 0) return;  // nobody else can be played
   const testing::ScratchDir dir;
