@@ -129,8 +129,12 @@ int InstanceControl::run_master() {
   if (::pipe(pipe_fds) != 0) return fail_with(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
   ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
   // What listens there keeps the descriptors of master.
-  const std::string program = std::getenv("NOTIFY_SOCKET") == nullptr ? "keeper" : "master";
-  const std::string path = config_.settings().daemon_directory + "/" + program;
+  const std::string& programs = config_.settings().daemon_directory;
+  const bool managed = std::getenv("NOTIFY_SOCKET") != nullptr;
+  const bool older = !managed && ::access((programs + "/keeper").c_str(), F_OK) != 0 && errno == ENOENT;
+  if (older) warn(programs + " has no keeper, as it is of an older version: if master dies its programs end with it");
+  const std::string program = managed || older ? "master" : "keeper";
+  const std::string path = programs + "/" + program;
   const std::vector<std::string> words = {program, "-c", config_.directory(), "-w", std::to_string(pipe_fds[1])};
   const auto argv = pointers(words);
   const pid_t pid = ::fork();
@@ -179,6 +183,10 @@ int InstanceControl::end_master(int signo, milliseconds patience) {
   const auto keeper = service::running_keeper(config_.directory());
   if (!master) return cannot_tell(master.error());
   if (!*master && !keeper) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  // The keeper first: no next master comes, if this one ends meanwhile or does not hear it.
+  if (keeper)
+    if (auto sent = keeper->process.signal(signo); !sent && !sent.error().is_errno(ESRCH))
+      return fail_with(EX_NOPERM, sent.error().message());
   const service::Process& process = *master ? **master : keeper->process;
   if (auto sent = process.signal(signo); !sent && !sent.error().is_errno(ESRCH))
     return fail_with(EX_NOPERM, sent.error().message());

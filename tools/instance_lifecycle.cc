@@ -201,9 +201,9 @@ int must_be_off(const InstanceEntry& entry, const std::string& verb) {
   if (entry.enabled)
     return fail_with(EX_UNAVAILABLE, "the instance " + entry.name + " is enabled: disable it before " + verb);
   if (!entry.config) return EX_OK;
-  const auto master = service::running_master(service::state_directory(entry.config->settings()));
-  if (!master) return cannot_tell(master.error());
-  if (*master) return fail_with(EX_UNAVAILABLE, "the instance " + entry.name + " runs: stop it before " + verb);
+  const auto runs = service::anything_runs(service::state_directory(entry.config->settings()));
+  if (!runs) return cannot_tell(runs.error());
+  if (*runs) return fail_with(EX_UNAVAILABLE, "the instance " + entry.name + " runs: stop it before " + verb);
   return EX_OK;
 }
 

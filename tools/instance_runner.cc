@@ -61,9 +61,9 @@ std::string title(const InstanceEntry& instance) {
 /// "yes", "no", "?".
 std::string runs(const InstanceEntry& instance) {
   if (!instance.config) return "?";
-  const auto master = service::running_master(service::state_directory(instance.config->settings()));
-  if (!master) return "?";
-  return *master ? "yes" : "no";
+  const auto found = service::anything_runs(service::state_directory(instance.config->settings()));
+  if (!found) return "?";
+  return *found ? "yes" : "no";
 }
 
 }  // namespace

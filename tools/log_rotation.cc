@@ -123,6 +123,14 @@ int rotate_log(const config::Config& config) {
     return fail_with(EX_TEMPFAIL, "another rotation of this log is under way");
   const auto master = service::running_master(state);
   if (!master) return cannot_tell(master.error());
+  if (!*master) {
+    const auto programs = service::anything_runs(state);
+    if (!programs) return cannot_tell(programs.error());
+    if (*programs)
+      return fail_with(EX_TEMPFAIL,
+                       "programs write to the log, and there is no master that could have them open it "
+                       "again: try again when the next one is there (penstock status)");
+  }
   const auto before = log_opened(state);
   if (*master && !before) {
     return fail_with(EX_UNAVAILABLE,

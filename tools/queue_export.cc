@@ -42,8 +42,10 @@ int QueueExport::run() {
   if (!owner) return complain(EX_CONFIG, owner.error().message());
   if (::geteuid() != 0 && ::geteuid() != owner->uid)
     return complain(EX_NOPERM, "only root may do that, and the owner of a mail system without root");
-  const auto master = service::running_master(service::state_directory(config_.settings()));
-  if (master && *master)
+  const auto runs = service::anything_runs(service::state_directory(config_.settings()));
+  if (!runs)
+    return complain(EX_TEMPFAIL, "whether the mail system runs cannot be found out: " + runs.error().message());
+  if (*runs)
     return complain(EX_TEMPFAIL, "the mail system runs, and would deliver what is being written: penstock stop first");
   if (::mkdir(options_.directory.c_str(), 0700) != 0 && errno != EEXIST)
     return complain(EX_CANTCREAT, Error::from_errno(errno, options_.directory).message());

@@ -56,9 +56,9 @@ Result<std::uint64_t> messages(const config::Config& config) {
 /// What keeps a queue from being put there, as an exit status after it was reported.
 int in_the_way(const config::Config& config) {
   const config::Settings& s = config.settings();
-  const auto master = service::running_master(service::state_directory(s));
-  if (!master) return cannot_tell(master.error());
-  if (*master)
+  const auto runs = service::anything_runs(service::state_directory(s));
+  if (!runs) return cannot_tell(runs.error());
+  if (*runs)
     return fail_with(EX_UNAVAILABLE,
                      "the mail system of " + s.queue_directory + " runs: penstock stop first, or restore with --merge");
   const auto count = messages(config);

@@ -205,7 +205,7 @@ class ImportQueue(Suite):
         self.assertEqual(ours.get("ret"), {None: None, "1": "full", "2": "hdrs"}[theirs.get("ret_flags")])
         kinds = {None: None, "8bit": "8BITMIME", "7bit": "7BIT"}
         self.assertEqual(ours.get("body_type"), kinds[theirs.get("encoding")])
-        if "queue_name" not in ours:  # a file of maildrop
+        if ours.get("queue_name") == "maildrop":
             self.assertEqual(ours["full_name"], theirs["sender_fullname"])
         else:
             client = ours["client"]

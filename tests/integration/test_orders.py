@@ -77,9 +77,11 @@ class Orders(Suite):
     def test_what_cannot_be_meant_is_refused(self):
         with Instance(nobody()) as mx:
             for words in (["-d", "ALL", "--older", "soon"], ["-d", "ALL", "--sender", ""], ["--sender", "a@b.example"],
-                          ["-h", "ALL", "maildrop"], ["-d", "ALL", "elsewhere"], ["-d", "not an id"], ["-n"]):
+                          ["-h", "ALL", "maildrop"], ["-d", "ALL", "elsewhere"], ["-n"]):
                 self.assertEqual(mx.tool("pensuper", *words).returncode, os.EX_USAGE, words)
             self.assertEqual(mx.tool("penqueue", "-f", "--sender", "a@b.example").returncode, os.EX_USAGE)
+            passed_over = mx.tool("pensuper", "-d", "not an id", check=True)
+            self.assertIn("not an id", passed_over.stderr)
 
     def test_hold_release_and_requeue_by_id_list_and_all(self):
         with Instance(nobody()) as mx:

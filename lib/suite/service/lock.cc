@@ -39,6 +39,8 @@ Result<Fd> open_file(const Fd& directory, const char* name, int flags) {
   return fd;
 }
 
+constexpr seconds kEndingPrograms{1};
+
 /// Made where it is not there. What somebody else left under its name goes: an instance may have been another user's.
 Result<Fd> make_file(const Fd& directory, const char* name) {
   auto fd = open_file(directory, name, O_RDWR | O_CREAT);
@@ -157,6 +159,20 @@ Result<std::optional<Process>> running_master(const std::string& state_directory
   auto process = holder(file->get());
   if (!process) return fail_errno("the master that holds the lock is being started or ended", EAGAIN);
   return process;
+}
+
+Result<bool> anything_runs(const std::string& state_directory) {
+  PEN_TRY_ASSIGN(const auto master, running_master(state_directory));
+  if (master) return true;
+  auto directory = open_directory(state_directory);
+  if (!directory && directory.error().is_errno(ENOENT)) return false;
+  if (!directory) return fail(std::move(directory).error());
+  auto file = open_file(*directory, "programs.lock", O_RDONLY);
+  if (!file && file.error().is_errno(ENOENT)) return false;
+  if (!file) return fail(std::move(file).error().within(state_directory));
+  const auto locked = lock_file(file->get(), kEndingPrograms);
+  if (!locked && !locked.error().is_errno(EWOULDBLOCK)) return fail(Error(locked.error()).within("programs.lock"));
+  return !locked;
 }
 
 }  // namespace pen::service

@@ -52,6 +52,18 @@ BOOST_AUTO_TEST_CASE(the_programs_of_a_master_that_is_gone_hold_its_successor_up
   BOOST_TEST(take().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(programs_without_a_master_count_as_running) {
+  BOOST_TEST(!anything_runs(path + "/nowhere").value());
+  BOOST_TEST(!anything_runs(path).value());
+  Locks first = take().value();
+  Fd one = share_programs_lock(first.programs.get()).value();
+  first = Locks();
+  BOOST_TEST(anything_runs(path).value());
+  one.reset();
+  BOOST_TEST(!anything_runs(path).value());
+  BOOST_TEST(take().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(who_is_left_the_lock_goes_on_with_the_programs_that_share_it) {
   Locks first = take().value();
   const Fd one = share_programs_lock(first.programs.get()).value();
