@@ -29,6 +29,8 @@ class Backlog {
   static Result<Backlog> open(std::string directory, std::uint64_t limit);
 
   Result<void> append(std::string_view lines);
+  /// What is appended from now on begins another one.
+  void end_segment() { last_ = Fd(); }
   std::uint64_t begin() const { return segments_.empty() ? end_ : segments_.begin()->first; }
   std::uint64_t end() const { return end_; }
   /// At least one line, if there is one; none from a position at the end.

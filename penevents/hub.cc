@@ -221,6 +221,7 @@ void Hub::pass_over(Hook& hook, std::uint64_t to, std::string_view why) {
   const auto counted = backlog_->count_lines(hook.position, to);
   const bool known = counted && *counted > 0;
   const std::uint64_t lines = known ? *counted : 1;
+  if (to == backlog_->end()) backlog_->end_segment();  // what is told of this would be written there
   hook.position = to;
   hook.dropped += lines;
   if (auto saved = save_position(directory_, hook.url, to); !saved) complain(saved.error());

@@ -17,7 +17,9 @@ constexpr milliseconds kLongestPause{1000};
 bool EarlierMail::is_new(std::string_view queue_id) const {
   const auto made = mail::queue_id_time(queue_id);
   if (!made) return false;
-  return *made >= manager_.log().known_since() && *made < loop_.clock().wall_now() + kAhead;
+  const WallTime now = loop_.clock().wall_now(), known = manager_.log().known_since();
+  // A clock that was set back says little, for some time: then what was made just now is new.
+  return *made >= (known > now ? now - kAhead : known) && *made < now + kAhead;
 }
 
 void EarlierMail::look(const mail::Envelope& envelope, Then then) {

@@ -25,7 +25,8 @@ namespace pen::qmgr {
 
 class EarlierMail {
  public:
-  static constexpr seconds kAhead{60};        // of the clock: an id that says so tells nothing
+  // Of the clock: an id that says so tells nothing. And what is new while the clock is not what it was.
+  static constexpr seconds kAhead{60};
   static constexpr std::size_t kAtOnce = 64;  // for more, filters of segments say little
 
   enum class Found : std::uint8_t {

@@ -9,6 +9,10 @@
 
 namespace pen::qmgr {
 
+namespace {
+constexpr std::chrono::hours kTimeToTry{12};  // all mail of a long backlog once
+}  // namespace
+
 Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
                  const Clock& clock)
     : around_{std::move(options), log, scheduler, ports, clock},
@@ -39,8 +43,8 @@ void Manager::conclude(Active& m) {
   if (m.waits_for == Active::WaitsFor::release && !m.forced_expire) return defer(m);
   // After a long stop all is old: what waits for a share is tried first, if this process had no time for it yet.
   const bool waits_for_share = m.waits_for == Active::WaitsFor::tenant || m.waits_for == Active::WaitsFor::urgency;
-  if (waits_for_share && !m.forced_expire && around_.clock.now() - started_ < around_.options.lifetime) return defer(m);
-  if (rounds_.expire(m)) return;  // comes back when the records are durable
+  const bool spared = waits_for_share && !m.forced_expire && around_.clock.now() - started_ < kTimeToTry;
+  if (!spared && rounds_.expire(m)) return;  // comes back when the records are durable
   if (!m.report_refused && reports_.start(m)) return;
   if (m.report_refused && m.remaining.empty()) reports_.give_up(m);
   if (m.remaining.empty() && !m.owes())

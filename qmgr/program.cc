@@ -326,7 +326,7 @@ async::Task<void> Program::keep_destinations() {
     (void)co_await counts_wanted_.wait({.deadline = look});
     counts_wanted_.reset();
     if (loop_.now() < look) {
-      (void)co_await write_destinations();
+      co_await write_source_counts();
       continue;
     }
     look = loop_.now() + kEvery;
@@ -358,9 +358,29 @@ async::Task<Result<void>> Program::write_destinations() {
   if (Egress* const egress = options_.manager.egress.get(); egress != nullptr) {
     // What could not be written counts in memory: no mail waits for a disk without room.
     egress->ledger().kept(counts);
-    manager_->event()->routes.counts_written();
+    // Nothing is sent any more in a drain: the next process sees to what waits.
+    if (!draining_) manager_->event()->routes.counts_written();
   }
   co_return done;
+}
+
+/// These alone: what else has changed can wait.
+async::Task<void> Program::write_source_counts() {
+  if (draining_ || !options_.manager.egress) co_return;
+  egress::Ledger& ledger = options_.manager.egress->ledger();
+  const auto counts = ledger.take_changes();
+  auto changes = std::make_shared<std::vector<destdb::Change>>();
+  for (const auto& c : counts) {
+    destinations_.note(c.key, c.value);  // and once more with the others, in their order
+    destdb::Change& change = changes->emplace_back();
+    change.kind = destdb::Change::Kind::note;
+    change.key = c.key;
+    change.note = c.value;
+  }
+  // Where it cannot be written the counts are in memory: the write of the others says so.
+  (void)co_await pool_.run([changes, file = destinations_.file()] { return file->write(*changes); });
+  ledger.kept(counts);
+  if (!draining_) manager_->event()->routes.counts_written();
 }
 
 async::Task<Result<void>> Program::write_changes() {

@@ -142,6 +142,7 @@ class Program final : public Ports {
   /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
   async::Task<Result<void>> write_destinations();
   async::Task<Result<void>> write_changes();
+  async::Task<void> write_source_counts();
 
   async::Loop& loop_;
   ProgramOptions options_;

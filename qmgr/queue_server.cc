@@ -160,10 +160,13 @@ async::Task<Walks::Turn> QueueServer::walk_turn() {
 }
 
 /// Nothing is said not to be there because its receiver's word is read, or its record written, a moment later.
-async::Task<void> QueueServer::all_written(const Session& s) {
+async::Task<void> QueueServer::all_written(Session& s, std::uint64_t request) {
   co_await loop_.next_turn();
   const auto scan = manager_.find_stored({});
-  while (!scan->settled() && s.channel.is_open()) co_await next_commit();
+  while (!scan->settled() && s.channel.is_open()) {
+    co_await next_commit();
+    if (!scan->settled()) (void)s.channel.send(Progress{request, 0, 0, 0});  // a tool that is gone is seen by that
+  }
 }
 
 async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vector<std::string> ids, Shown& shown,
@@ -365,7 +368,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
     auto queued = co_await each(*s, m, ids, shown, see);
     std::erase_if(ids, [&](const std::string& id) { return shown.ids.contains(queue_log::IdFilter::hash(id)); });
     if (by_id && queued && !ids.empty()) {
-      co_await all_written(*s);
+      co_await all_written(*s, m.request);
       queued = co_await each(*s, m, std::move(ids), shown, see);
     }
     if (all) all = std::move(queued);

@@ -86,7 +86,7 @@ class QueueServer {
   async::Task<Result<std::vector<std::string>>> look(Session& s, const ipc::queue::List& m,
                                                      std::vector<std::string> ids, Shown& shown, const See& see);
   /// What has come to this process by now is on the disk, or the tool is gone.
-  async::Task<void> all_written(const Session& s);
+  async::Task<void> all_written(Session& s, std::uint64_t request);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);

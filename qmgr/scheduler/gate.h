@@ -109,6 +109,7 @@ struct TenantAtGate {
 struct GateQuota {
   shaping::Quota whole;  // as it was set; in a cluster the window has this host's part
   shaping::QuotaWindow window;
+  bool recalled = false;  // what was kept of it counts
 };
 
 struct Gate {

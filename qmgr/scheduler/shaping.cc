@@ -288,7 +288,6 @@ void Shaping::set_quotas(Gate& g) {
   std::ranges::sort(wanted, {}, &shaping::Quota::within);
   g.divided_among = together(g) != nullptr ? hosts() : 1;
   if (wanted.empty()) spent_.leaves(g);
-  const bool fresh = g.quotas.empty();
   std::vector<GateQuota> before = std::exchange(g.quotas, {});
   for (const shaping::Quota& q : wanted) {
     const auto known = std::ranges::find(before, q.within, [](const GateQuota& b) { return b.whole.within; });
@@ -296,7 +295,7 @@ void Shaping::set_quotas(Gate& g) {
     now.whole = q;
     now.window.set(part_of(q, g.divided_among));
   }
-  if (fresh && !wanted.empty()) spent_.recall(g);
+  if (!wanted.empty()) spent_.recall(g);
 }
 
 void Shaping::learned_changed(Gate& g) {

@@ -55,21 +55,21 @@ SpentQuotas::Kept SpentQuotas::encoded(const Gate& g, bool more) const {
 void SpentQuotas::used(Gate& g) {
   if (g.spent == Gate::Spent::unwritten) return;
   g.spent = Gate::Spent::unwritten;
-  if (gates_.insert(&g).second) kept_.erase(key_of(g));  // it had only seemed to go
+  gates_.insert(&g);
+  if (!kept_.empty()) kept_.erase(key_of(g));  // what the windows say is newer
 }
 
 void SpentQuotas::recall(Gate& g) {
+  if (std::ranges::all_of(g.quotas, &GateQuota::recalled)) return;
   const auto at = kept_.find(key_of(g));
-  if (at == kept_.end()) return;
-  const auto record = decode<KeptRecord>(at->second.value);
-  kept_.erase(at);
-  if (!record) return;
+  const auto record = at == kept_.end() ? std::nullopt : decode<KeptRecord>(at->second.value);
   // A clock that was put back must not keep a window closed for longer than its time.
   const auto steady = [this](WallTime then) {
     return clock_.now -
            std::chrono::duration_cast<SteadyTime::duration>(std::max(clock_.wall - then, WallTime::duration(0)));
   };
   for (GateQuota& q : g.quotas) {
+    if (std::exchange(q.recalled, true) || !record) continue;
     const auto w = std::ranges::find(record->windows, q.whole.within, &KeptWindow::within);
     if (w == record->windows.end()) continue;
     for (const KeptPart& p : w->parts) q.window.add(p.count, steady(p.last));
@@ -77,6 +77,8 @@ void SpentQuotas::recall(Gate& g) {
       q.window.add(static_cast<std::uint64_t>(kUnwritten / g.bucket.rate().interval()) + 1,
                    steady(record->written + kUnwritten));
   }
+  if (!record) return;
+  // The record stays until mail passes: a window that the gate gets later is in it.
   g.spent = Gate::Spent::unsettled;
   gates_.insert(&g);
 }

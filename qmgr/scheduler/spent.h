@@ -32,7 +32,7 @@ class SpentQuotas {
 
   /// A message went through a gate with windows.
   void used(Gate& g);
-  /// The gate has windows now, and had none. Its bucket knows the rate.
+  /// The gate may have windows that it did not have. Its bucket knows the rate.
   void recall(Gate& g);
   /// Its windows go, and what they say stays.
   void leaves(Gate& g);

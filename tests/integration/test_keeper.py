@@ -244,6 +244,9 @@ class AgainAndAgain(Kept):
 
     def test_tools_between_two_masters(self):
         with Instance(SETTINGS) as mx:
+            self.serves(mx)
+            copy = self.folder() + "/snapshot"
+            mx.tool("penstock", "snapshot", copy, check=True)
             keeper, pids = self.between(mx)
             status = mx.tool("penstock", "status")
             self.assertEqual(status.returncode, 69)
@@ -253,6 +256,12 @@ class AgainAndAgain(Kept):
             self.assertEqual(start.returncode, 69, start.stdout + start.stderr)
             self.assertIn(f"already running (keeper pid {keeper}", start.stderr)
             self.assertTrue(answers(mx.port))
+            # What would take the queue or the log from programs that run.
+            for words, status in ((["logrotate"], 75), (["export", "--queue", self.folder() + "/out"], 75),
+                                  (["restore", copy], 69)):
+                refused = mx.tool("penstock", *words)
+                self.assertEqual(refused.returncode, status, (words, refused.stdout + refused.stderr))
+                self.assertRegex(refused.stderr, "programs write to the log|the mail system .*runs", words)
             stop = mx.stop()
             self.assertEqual(stop.returncode, 0, stop.stderr)
             eventually(lambda: not mx.pids() and not any(map(runs, pids)), lambda: f"all has ended: {mx.pids()}")

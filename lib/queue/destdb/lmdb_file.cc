@@ -3,7 +3,8 @@
 /// Facts:       "k" and the key, or "h" and its hash if the key is too long for LMDB; value encode(Record).
 /// Suspensions: "s" and the name; value encode(Suspension).
 /// Notes:       "n" and the key; value as it was given.
-/// Learned:     "r" and the hash of the key (provider, source and sender's domain); value encode(LearnedRecord).
+/// Learned:     "r" and the hash of the key (provider, source and sender's domain); value encode(LearnedRecord), and
+///              behind it the rates, where several were ordered.
 #include <xxhash.h>
 
 #include "lib/base/lmdb/hints.h"
@@ -22,6 +23,12 @@ struct LearnedRecord {
   std::string key;
   shaping::Learned learned;
   PEN_FIELDS(key, learned)
+};
+struct LearnedWithRates {
+  std::string key;
+  shaping::Learned learned;
+  std::string rates;
+  PEN_FIELDS(key, learned, rates)
 };
 
 constexpr std::size_t kMapSize = std::size_t{1} << 31;  // address space, not memory
@@ -55,8 +62,12 @@ void take_record(std::string_view key, std::string_view value, Contents& into) {
   } else if (key.starts_with('n')) {
     into.notes.emplace_back(key.substr(1), value);
   } else if (key.starts_with('r')) {
-    if (auto record = decode<LearnedRecord>(value))
+    if (auto record = decode<LearnedRecord>(value)) {
       into.learned.emplace_back(std::move(record->key), std::move(record->learned));
+    } else if (auto with_rates = decode<LearnedWithRates>(value)) {
+      with_rates->learned.ordered_rates = std::move(with_rates->rates);
+      into.learned.emplace_back(std::move(with_rates->key), std::move(with_rates->learned));
+    }
   } else if (auto record = decode<Record>(value)) {
     into.facts.emplace_back(std::move(record->key), std::move(record->facts));
   }
@@ -88,7 +99,9 @@ class LmdbFile final : public File {
       } else if (c.facts) {
         PEN_TRY(write.put(key, encode(Record{c.key, *c.facts})));
       } else if (c.learned) {
-        PEN_TRY(write.put(key, encode(LearnedRecord{c.key, *c.learned})));
+        const std::string& rates = c.learned->ordered_rates;
+        PEN_TRY(write.put(key, rates.empty() ? encode(LearnedRecord{c.key, *c.learned})
+                                             : encode(LearnedWithRates{c.key, *c.learned, rates})));
       } else {
         PEN_TRY(write.erase(key));
       }

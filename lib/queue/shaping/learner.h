@@ -49,9 +49,11 @@ struct Learned {
   std::uint32_t step = 0;         // thousandths of the rate that the last rise was; 0: kMostStep
   std::uint32_t falls = 0;        // complaints of a rate that had settled, since it stood
   std::uint32_t in_vain = 0;      // complaints without a delivery since the one before
-  std::string ordered_rates;      // "20/s,5000/h": several that were ordered; empty: `ordered` alone
+  // "20/s,5000/h": several that were ordered; empty: `ordered` alone. Kept beside the rest, so that earlier versions
+  // read what has none.
+  std::string ordered_rates;
   PEN_FIELDS(rate, stood, refused, patience, complaints, complained, held_until, next_rise, ordered, connections,
-             connections_until, reason, rule, used, block, step, falls, in_vain, ordered_rates)
+             connections_until, reason, rule, used, block, step, falls, in_vain)
   bool operator==(const Learned&) const = default;
 };
 

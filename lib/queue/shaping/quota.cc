@@ -7,9 +7,11 @@ namespace pen::shaping {
 void QuotaWindow::set(const Quota& quota) {
   if (quota == quota_) return;
   quota_ = quota;
-  used_ = 0;
+  // What went under a larger number is not forgotten: that may come back before the time is over.
+  remembered_ = std::max(quota.most, std::exchange(used_, 0));
   // By the new size of a part, of which there may not be too many.
-  for (const Part& p : std::exchange(parts_, {})) add(p.count, p.last);
+  for (const Part& p : std::exchange(parts_, {}))
+    if (quota.most != 0) put(p.count, p.last);
 }
 
 SteadyTime QuotaWindow::opens(std::uint64_t before) const {
@@ -43,7 +45,16 @@ void QuotaWindow::add(std::uint64_t count, SteadyTime at) {
     used_ -= parts_.front().count;
     parts_.pop_front();
   }
-  count = std::min(count, quota_.most);
+  if (used_ <= quota_.most) remembered_ = quota_.most;
+  put(std::min(count, remembered_), at);
+  // What is older than the last N keeps nobody: it is over before one of these is.
+  while (used_ - parts_.front().count >= remembered_) {
+    used_ -= parts_.front().count;
+    parts_.pop_front();
+  }
+}
+
+void QuotaWindow::put(std::uint64_t count, SteadyTime at) {
   used_ += count;
   while (count > 0) {
     if (parts_.empty() || parts_.back().count >= part_size()) parts_.push_back({at, 0});
@@ -52,11 +63,6 @@ void QuotaWindow::add(std::uint64_t count, SteadyTime at) {
     part.last = std::max(part.last, at);
     part.count += more;
     count -= more;
-  }
-  // What is older than the last N keeps nobody: it is over before one of these is.
-  while (used_ - parts_.front().count >= quota_.most) {
-    used_ -= parts_.front().count;
-    parts_.pop_front();
   }
 }
 

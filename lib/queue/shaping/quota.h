@@ -48,11 +48,13 @@ class QuotaWindow {
   const std::deque<Part>& parts() const { return parts_; }
 
  private:
-  std::uint64_t part_size() const { return (quota_.most + kParts - 1) / kParts; }
+  std::uint64_t part_size() const { return (remembered_ + kParts - 1) / kParts; }
+  void put(std::uint64_t count, SteadyTime at);
 
   Quota quota_;
-  std::deque<Part> parts_;  // the oldest first
-  std::uint64_t used_ = 0;  // their sum
+  std::uint64_t remembered_ = 0;  // of the last that went: as many as the number says, or said when they went
+  std::deque<Part> parts_;        // the oldest first
+  std::uint64_t used_ = 0;        // their sum
 };
 
 }  // namespace pen::shaping

@@ -135,6 +135,9 @@ BOOST_AUTO_TEST_CASE(what_went_counts_on_under_another_number) {
   BOOST_TEST((window.opens() > kStart + seconds(3600 + 900)));  // the last ten keep it closed
   window.set({5000, seconds(3600)});
   BOOST_TEST(window.ready(now));
+  BOOST_TEST(window.used(now) == 1000U);  // they had not been forgotten
+  BOOST_TEST((window.opens(3999) <= now));
+  BOOST_TEST((window.opens(4000) >= kStart + seconds(3600)));
   window.add(5000, now);
   BOOST_TEST((window.opens() == now + seconds(3600)));
   window.set({});

@@ -1,7 +1,6 @@
 #include "lib/send/egress/ledger.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lib/base/text.h"
 
@@ -180,7 +179,7 @@ std::vector<Ledger::Change> Ledger::take_changes(bool last) {
     Entry e = at->second;
     const Source* const source = file_.source(e.source);
     const std::uint32_t most = source != nullptr && source->warmup ? limit(e.stage) : 0;
-    e.reserved = last ? e.taken : std::max(e.taken, std::min(most, e.taken + std::max(most / kReserves, 1U)));
+    if (!last) e.taken = std::max(e.taken, std::min(most, e.taken + std::max(most / kReserves, 1U)));
     c.value = encode(e);
   }
   changed_.clear();
@@ -189,16 +188,15 @@ std::vector<Ledger::Change> Ledger::take_changes(bool last) {
 
 void Ledger::kept(const std::vector<Change>& changes) {
   for (const Change& c : changes)
-    if (const auto e = c.value ? decode<Entry>(*c.value) : std::nullopt) reserves_[c.key] = {e->day, e->reserved};
+    if (const auto e = c.value ? decode<Entry>(*c.value) : std::nullopt) reserves_[c.key] = {e->day, e->taken};
 }
 
 bool Ledger::load(std::string_view value) {
   auto e = decode<Entry>(value);
   if (!e || e->group.empty() || e->group.size() > kMaxGroup || e->why.size() > kMaxWhy + 3 || e->day < 0 ||
-      e->taken > kMostMessages || e->reserved > kMostMessages || e->accepted > kMostMessages || e->stage > kMaxStages ||
+      e->taken > kMostMessages || e->accepted > kMostMessages || e->stage > kMaxStages ||
       entries_.size() >= kMaxEntries || file_.source(e->source) == nullptr)
     return false;
-  e->taken = std::max(e->taken, std::exchange(e->reserved, 0U));
   Key key{e->source, e->group};
   entries_.insert_or_assign(std::move(key), *std::move(e));
   return true;

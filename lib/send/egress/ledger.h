@@ -43,9 +43,8 @@ struct Entry {
   std::uint32_t stage = 0;  // of the schedule, from 0 on
   std::uint32_t taken = 0, accepted = 0;
   WallTime blocked_until{};
-  std::string why;             // it is blocked
-  std::uint32_t reserved = 0;  // as written: counts as taken for a process that finds it
-  PEN_FIELDS(source, group, day, stage, taken, accepted, blocked_until, why, reserved)
+  std::string why;  // it is blocked
+  PEN_FIELDS(source, group, day, stage, taken, accepted, blocked_until, why)
   bool operator==(const Entry&) const = default;
 };
 
