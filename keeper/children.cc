@@ -72,8 +72,10 @@ void set_environment(const std::string& notify, pid_t keeper, const Store& kept)
 
 Result<Place> look(const std::string& directory) {
   PEN_TRY_ASSIGN(const config::Config config, config::load(config::config_directory(directory)));
-  Place place{.directory = config.directory(), .master = config.settings().daemon_directory + "/master", .log = {}};
-  PEN_TRY_ASSIGN(place.log, service::log_options(config.settings(), "keeper", false));
+  const config::Settings& settings = config.settings();
+  Place place{.directory = config.directory(), .master = settings.daemon_directory + "/master", .log = {}, .lease = {}};
+  if (settings.standby_lease != config::StandbyLease::none) place.lease = settings.standby_lease_time;
+  PEN_TRY_ASSIGN(place.log, service::log_options(settings, "keeper", false));
   return place;
 }
 

@@ -16,6 +16,7 @@
 #include "keeper/store.h"
 #include "lib/base/log.h"
 #include "lib/base/result.h"
+#include "lib/base/time.h"
 
 namespace pen::keeper {
 
@@ -24,6 +25,7 @@ struct Place {
   std::string directory;  // of the configuration
   std::string master;     // the program
   log::Options log;
+  milliseconds lease{0};  // standby_lease_time; 0: no other host waits for the queue
 };
 Result<Place> look(const std::string& directory);
 

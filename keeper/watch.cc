@@ -167,16 +167,31 @@ int Watch::run() {
     hear();
     take_signals();
     service::answer_at_door(door_.get(), outlook());
+    if (!done_ && master_ < 0) let_another_host();
     if (!done_ && master_ < 0 && steady_now() >= next_) start();
   }
   return status_;
 }
 
-/// For poll(): until the next master starts, in milliseconds.
+/// For poll(): until the next master starts, or another host may have the queue, in milliseconds.
 int Watch::patience() const {
   if (master_ >= 0) return -1;
-  const auto left = std::chrono::ceil<milliseconds>(next_ - steady_now()).count();
+  const auto left = std::chrono::ceil<milliseconds>(std::min(next_, lease_ends()) - steady_now()).count();
   return static_cast<int>(std::max<decltype(left)>(left, 0));
+}
+
+/// When what is kept must not hold the queue any more.
+SteadyTime Watch::lease_ends() const {
+  return place_.lease.count() == 0 || kept_.size() == 0 ? SteadyTime::max() : lost_ + place_.lease;
+}
+
+/// A master that is being started has copies of its own: it goes on, or ends and is seen here.
+void Watch::let_another_host() {
+  if (steady_now() < lease_ends()) return;
+  kept_.let_go();
+  log(log::Level::warning, fmt::format("no master has been ready for {} s, standby_lease_time: all programs end, and "
+                                       "another host may have the queue",
+                                       std::chrono::ceil<seconds>(place_.lease).count()));
 }
 
 void Watch::start() {
@@ -257,6 +272,7 @@ void Watch::look_after_children() {
 }
 
 void Watch::ended(const End& end, const std::string& text) {
+  if (end.ready) lost_ = steady_now();
   const Next next = course_.after(end, kept_.size() != 0);
   last_end_ = text;
   if (const int row = course_.in_a_row(); row > 1) last_end_ += fmt::format(", {} times in a row", row);

@@ -4,6 +4,9 @@
 /// Use:     auto watch = Watch::make(place, report);  return (*watch)->run();
 /// Signals: TERM, INT and QUIT go to master, and no other one follows; without a master the keeper ends. HUP, USR1,
 ///          USR2 and WINCH go to master; HUP without one has the next one start now.
+/// Lease:   where another host waits for the queue (standby_lease) what is kept holds its lock. When no master has
+///          become ready for standby_lease_time nothing is kept any more: whatever keeps masters from starting, the
+///          other host can serve.
 /// Trust:   the socket stands in a directory that is ours alone, and what does not come from the process that is master
 ///          is dropped with its descriptors.
 /// Bounds:  kMostKept descriptors, half of what this process may open; a message as in message.h.
@@ -46,6 +49,8 @@ class Watch {
   void take_signals();
   void stop(int signo);
   void look_after_children();
+  void let_another_host();
+  SteadyTime lease_ends() const;
   void ended(const End& end, const std::string& text);
   std::string outlook() const;
   void log(log::Level level, const std::string& text);
@@ -59,6 +64,7 @@ class Watch {
   Fd lock_, notify_, signals_, door_;
   pid_t master_ = -1;   // -1: none
   SteadyTime ready_{};  // since when this master is; {}: it is not yet
+  SteadyTime lost_{};   // when the last one that was ready ended
   SteadyTime next_{};   // when the next one starts, where there is none
   bool meant_ = false;  // the end of master will be
   bool over_full_ = false;

@@ -481,6 +481,10 @@ class Start {
       master::let_signals_in();
       PEN_TRY(service::open_log(settings(), "master", false));
       find_keeper(m_);
+    }
+    // Before any lock: the manager's copies hold those, and the programs.
+    for (const std::string& name : inherited_.unusable) m_.keeper.forget(name);
+    if (settings().standby_lease != config::StandbyLease::none) {
       PEN_TRY(take_lease(m_, command_, *config_, inherited_));
     }
     upgraded_ = becomes() && inherited_.state.has_value();

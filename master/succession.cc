@@ -261,6 +261,7 @@ Inherited inherit(int adopt, Descriptors kept) {
   const auto state = text ? Handover::parse(*text) : Result<Handover>(fail(text.error()));
   if (!state) {
     out.trouble = state.error().message();
+    for (const auto& [name, fd] : kept) out.unusable.push_back(name);
     return out;
   }
   if (in_process && (!state->numbers.contains(kMasterLock) || !state->numbers.contains(kProgramsLock))) {

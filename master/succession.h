@@ -48,7 +48,8 @@ void let_signals_in();
 struct Inherited {
   std::optional<Handover> state;
   Descriptors descriptors;
-  std::string trouble;  // there was something, and it cannot be used
+  std::string trouble;                // there was something, and it cannot be used
+  std::vector<std::string> unusable;  // names of that: as long as the manager has its copies no program of it ends
 
   std::size_t programs() const;
   Fd take_lock(const std::string& name);

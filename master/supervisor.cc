@@ -354,6 +354,7 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
   process->version = s.runs_former ? upgrade_.from : std::string(version());
   process->status = std::make_unique<Stream>(loop_, std::move(started->status));
   process->name = keeper_.name('s');
+  if (!memory_) save_state();  // a program that is kept without a state is one that no next master could use
   // From here on it outlives master; not before, because the end of the status socket is what ends it else.
   if (keeper_.keep(process->name, process->status->fd())) process->status->write(service::kKept);
   return add_process(s, std::move(process));

@@ -185,6 +185,37 @@ class Standby(Suite):
         eventually(two.serves, lambda: "the standby serves after a stop\n" + mx.log())
         self.assertEqual(two.tool("penstock", "stop").returncode, 0)
 
+    def test_a_host_whose_masters_do_not_start_lets_the_other_one_serve(self):
+        """Programs go on without master, and their keeper has the lock: for as long as the lease alone."""
+        mx, one, two = self.hosts("file", standby_lease_time=self.lease)
+        one.start()
+        eventually(one.serves, lambda: "the first serves\n" + mx.log())
+        two.start()
+        main, master = os.path.join(one.etc, "main.cf"), one.master()
+        with open(f"/proc/{master}/stat") as file:
+            keeper = int(file.read().rsplit(")", 1)[1].split()[1])
+        with open(main) as file:
+            good = file.read()
+
+        def mend():
+            with open(main, "w") as file:
+                file.write(good)
+        self.addCleanup(mend)
+        with open(main, "a") as out:
+            out.write("message_size_limit = many\n")
+        os.kill(master, signal.SIGKILL)
+        eventually(two.serves, lambda: "the other one serves\n" + mx.log(), 60)
+        self.assertFalse(one.serves())
+        self.assertRegex(mx.log(), f"keeper.*no master has been ready for {self.lease[:-1]} s, standby_lease_time: all "
+                         "programs end")
+        send(two.port, "ada@sender.example", ["ben@local.test.example"], b"Subject: x\r\n\r\nx\r\n")
+        # Mended, it is the one that waits.
+        mend()
+        os.kill(keeper, signal.SIGHUP)
+        eventually(lambda: one.status().get("standby"), lambda: "the first waits\n" + mx.log(), 60)
+        self.assertEqual((one.serves(), two.serves()), (False, True))
+        self.assertEqual(mx.log().count("no master has been ready"), 1)
+
     def test_a_lock_that_another_host_was_given(self):
         """As after a time without the file server: another name is in the file, and nobody has told this one."""
         mx, one, _ = self.hosts("file")

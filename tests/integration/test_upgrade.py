@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 
 from certificates import Authority
@@ -411,6 +412,14 @@ class Reload(Suite):
             self.assertEqual(smtpd()["pid"], now["pid"])
 
 
+def write_state(fd, text):
+    """As master/handover.cc does: a turn, the size, and a checksum (FNV-1a) of both."""
+    check, turn = 0xcbf29ce484222325 ^ 1 << 40, 1 << 40
+    for byte in text:
+        check = (check ^ byte) * 0x100000001b3 & (1 << 64) - 1
+    os.pwrite(fd, struct.pack("=QQQ", turn, len(text), check) + text, 0)
+
+
 class Death(Versions):
     """The service manager keeps the descriptors: programs go on without master, and the next one takes them over."""
 
@@ -503,6 +512,51 @@ class Death(Versions):
                        "every program ends")
             store.start()
             self.assertTrue(answers(mx.port))
+
+    def test_a_state_that_cannot_be_used_is_let_go(self):
+        """Its programs would hold their lock, and master wait for it, for as long as the manager has its copies."""
+        def of_another_format(store):
+            write_state(next(fd for name, fd in store.kept if name == "state"), b'{"handover":1000000}')
+            return "1000000"
+
+        def lost(store):
+            with store.lock:
+                for fd in [fd for name, fd in store.kept if name == "state"]:
+                    os.close(fd)
+                store.kept = [k for k in store.kept if k[0] != "state"]
+            return ""
+        for spoil, lease in ((of_another_format, "none"), (lost, "none"), (lost, "file")):
+            with self.subTest(spoil.__name__, standby_lease=lease), \
+                    Instance({"local_transport": "discard:", "standby_lease": lease}, start=False) as mx, \
+                    Store(mx) as store:
+                store.start()
+                eventually(lambda: len(self.pids(mx)) > 3, "services run")
+                before = self.pids(mx)
+                store.kill_master()
+                said = spoil(store)
+                self.assertTrue(all(map(self.lives, before.values())))
+                store.start()
+                mx.wait_log(f"{said}.*: every program is started anew")
+                self.assertFalse([pid for pid in before.values() if self.lives(pid)])
+                send(mx.port, "ada@sender.example", ["ben@local.test.example"], b"Subject: x\r\n\r\nx\r\n")
+                mx.wait_log("status=sent")
+                names = [name for name, _ in store.kept]
+                self.assertEqual(len(names), len(set(names)), "of the former ones none is left")
+                # What is kept now can be used.
+                serving = self.pids(mx)
+                store.kill_master()
+                store.start()
+                self.assertEqual(serving, {k: v for k, v in self.pids(mx).items() if k in serving})
+                self.assertEqual(store.stop(), 0)
+
+    def test_there_is_a_state_before_a_program_outlives_master(self):
+        with Instance(start=False) as mx, Store(mx) as store:
+            store.start()
+            kept = [m["FDNAME"] for m in store.messages if m.get("FDSTORE") == "1"]
+            programs = [i for i, name in enumerate(kept) if re.fullmatch(r"s\d+", name)]
+            self.assertTrue(programs)
+            self.assertLess(kept.index("state"), programs[0])
+            self.assertEqual(store.stop(), 0)
 
     def test_a_death_in_the_middle_of_an_upgrade_leaves_one_program(self):
         with Instance({"local_transport": "discard:"}, start=False) as mx, Store(mx) as store:
