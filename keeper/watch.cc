@@ -141,7 +141,8 @@ Result<void> Watch::open() {
   if (directory_.empty()) return fail_errno("a directory for the keeper's socket in /run or /tmp");
   // Before there is a socket in it: what is not locked is a former keeper's. Those that clean /tmp respect it as well.
   lock_ = Fd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock_ || ::flock(lock_.get(), LOCK_SH | LOCK_NB) != 0) return fail_errno("lock " + directory_);
+  // Another keeper that starts may hold it for the moment in which it looks whether there is a socket.
+  if (!lock_ || ::flock(lock_.get(), LOCK_SH) != 0) return fail_errno("lock " + directory_);
   notify_ = Fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
