@@ -152,6 +152,8 @@ Result<void> Watch::open() {
   if (!notify_ || ::setsockopt(notify_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
       ::bind(notify_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail_errno("the keeper's socket " + path);
+  // A starter may ignore it, which an exec keeps: the kernel would reap master and say nothing.
+  ::signal(SIGCHLD, SIG_DFL);
   const sigset_t heard = heard_signals();
   ::sigprocmask(SIG_SETMASK, &heard, nullptr);
   signals_ = Fd(::signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));

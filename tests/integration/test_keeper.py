@@ -89,6 +89,18 @@ class Deaths(Kept):
             mx.start()
             self.assertEqual(mx.log().count("of a former master"), 1)
 
+    def test_started_by_one_that_ignores_the_end_of_children(self):
+        with Instance(SETTINGS, start=False) as mx:
+            subprocess.run([os.path.join(BIN, "penstock"), "-c", mx.etc, "start"], stdout=subprocess.DEVNULL,
+                           check=True, timeout=60, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+            self.serves(mx)
+            keeper, before = self.keeper(mx), self.pids(mx)
+            self.kill_master(mx)
+            self.assertEqual(before, {k: v for k, v in self.pids(mx).items() if k in before})
+            self.assertEqual(mx.stop().returncode, 0)
+            eventually(lambda: not runs(keeper), "a stop ends the keeper as well")
+            self.assertEqual(mx.pids(), {})
+
     def test_upgrades_below_a_keeper(self):
         with Instance(SETTINGS) as mx:
             self.serves(mx)
