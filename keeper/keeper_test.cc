@@ -129,33 +129,62 @@ BOOST_AUTO_TEST_CASE(a_first_master_that_does_not_come_to_serve_has_no_next_one)
 
 BOOST_AUTO_TEST_CASE(one_that_served_has_its_next_one_at_once_however_often) {
   Course course;
+  End end = kLateCrash;
   for (int i = 0; i < 100; ++i) {
-    const Next next = course.after(kLateCrash, true);
+    end.at += kWindow / (kLetsGo - 1) + milliseconds(1);  // the first of five is out of the window just so
+    const Next next = course.after(end, true);
     BOOST_TEST((next.start && !next.let_go));
     BOOST_TEST(next.pause.count() == 0);
   }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_serves_and_is_killed_five_times_in_a_minute_has_nothing_kept_for_the_next_one) {
+  Course course;
+  End end = kLateCrash;
+  for (int round = 0; round < 3; ++round)  // it counts anew then
+    for (int i = 1; i <= kLetsGo; ++i) {
+      end.at += kWindow / (kLetsGo - 1);
+      const Next next = course.after(end, true);
+      BOOST_TEST((next.start && next.pause.count() == 0));
+      BOOST_TEST(next.let_go == (i == kLetsGo));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(one_that_lived_long_was_ready_though_nobody_heard_it) {
+  const End unheard{.killed = true, .value = SIGSEGV, .lived = kSurelyReady};
+  Course course;
+  const Next next = course.after(unheard, true);
+  BOOST_TEST((next.start && next.pause.count() == 0));
+  BOOST_TEST(course.in_a_row() == 0);
+  BOOST_TEST(course.after(kCrash, true).start);
+  const Next sooner = Course().after({.killed = true, .value = SIGSEGV, .lived = kSurelyReady - milliseconds(1)}, true);
+  BOOST_TEST(!sooner.start);
 }
 
 BOOST_AUTO_TEST_CASE(one_that_dies_again_and_again_is_paced_then_gets_nothing_then_has_no_next_one) {
   Course course;
   (void)course.after(kLateCrash, true);
   const int pauses[] = {0, 1, 2, 4, 8, 16, 32, 60, 60};
+  End end = kCrash;
   for (int i = 0; i < kMost - 1; ++i) {
-    const Next next = course.after(kCrash, true);
+    end.at += kWindow;  // it takes long to be ready
+    const Next next = course.after(end, true);
     BOOST_TEST(next.start);
     BOOST_TEST((next.pause == seconds(pauses[i])));
     BOOST_TEST(next.let_go == (i + 1 >= kLetsGo));
   }
-  const Next last = course.after(kCrash, true);
+  const Next last = course.after(end, true);
   BOOST_TEST((!last.start && last.status == EX_SOFTWARE));
 }
 
 BOOST_AUTO_TEST_CASE(one_that_serves_for_a_second_ends_the_row) {
   Course course;
   (void)course.after(kLateCrash, true);
-  for (int i = 0; i < kLetsGo - 1; ++i) BOOST_TEST(!course.after(kCrash, true).let_go);
-  BOOST_TEST((course.after(kLateCrash, true).pause == seconds(0)));
-  BOOST_TEST(!course.after(kCrash, true).let_go);
+  const End later{.killed = true, .value = SIGSEGV, .ready = true, .served = seconds(1), .at = SteadyTime(2 * kWindow)};
+  for (int i = 0; i < kLetsGo - 2; ++i) BOOST_TEST(!course.after(kCrash, true).let_go);
+  BOOST_TEST(course.in_a_row() == kLetsGo - 2);
+  BOOST_TEST((course.after(later, true).pause == seconds(0)));
+  BOOST_TEST(course.in_a_row() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(an_error_that_may_be_mended_is_tried_again_for_as_long_as_programs_serve) {

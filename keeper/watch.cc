@@ -141,7 +141,8 @@ Result<void> Watch::open() {
   if (directory_.empty()) return fail_errno("a directory for the keeper's socket in /run or /tmp");
   // Before there is a socket in it: what is not locked is a former keeper's. Those that clean /tmp respect it as well.
   lock_ = Fd(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock_ || ::flock(lock_.get(), LOCK_SH | LOCK_NB) != 0) return fail_errno("lock " + directory_);
+  // Another keeper that starts may hold it for the moment in which it looks whether there is a socket.
+  if (!lock_ || ::flock(lock_.get(), LOCK_SH) != 0) return fail_errno("lock " + directory_);
   notify_ = Fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -151,6 +152,8 @@ Result<void> Watch::open() {
   if (!notify_ || ::setsockopt(notify_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
       ::bind(notify_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail_errno("the keeper's socket " + path);
+  // A starter may ignore it, which an exec keeps: the kernel would reap master and say nothing.
+  ::signal(SIGCHLD, SIG_DFL);
   const sigset_t heard = heard_signals();
   ::sigprocmask(SIG_SETMASK, &heard, nullptr);
   signals_ = Fd(::signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -195,11 +198,14 @@ void Watch::let_another_host() {
 }
 
 void Watch::start() {
+  if (std::exchange(lets_go_, false)) kept_.let_go();
   ready_ = {};
+  began_ = steady_now();
   master_ = run_master(place_, directory_ + "/notify", kept_, report_);
   const int why = errno;
   if (report_ >= 0) ::close(std::exchange(report_, -1));
-  if (master_ < 0) ended({.value = EX_OSERR}, "master cannot be started: " + Error::from_errno(why).message());
+  if (master_ < 0)
+    ended({.value = EX_OSERR, .at = began_}, "master cannot be started: " + Error::from_errno(why).message());
 }
 
 void Watch::hear() {
@@ -256,38 +262,45 @@ void Watch::stop(int signo) {
 void Watch::look_after_children() {
   std::erase_if(writers_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
   siginfo_t info{};
-  if (master_ < 0 || ::waitid(P_PID, static_cast<id_t>(master_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      info.si_pid != master_)
-    return;
+  if (master_ < 0) return;
+  const bool known = ::waitid(P_PID, static_cast<id_t>(master_), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  const bool lost = !known && errno == ECHILD;  // somebody else has waited for it
+  if (!lost && (!known || info.si_pid != master_)) return;
   hear();  // its last words: until it is waited for, the number is its own
   const pid_t pid = std::exchange(master_, -1);
   ::waitpid(pid, nullptr, 0);
-  const bool killed = info.si_code != CLD_EXITED, ready = ready_ != SteadyTime{};
-  ended({.killed = killed,
-         .value = info.si_status,
-         .meant = meant_,
-         .ready = ready,
-         .served = ready ? steady_now() - ready_ : std::chrono::nanoseconds(0)},
-        fmt::format("master pid {} {} {}", pid, killed ? "was killed by signal" : "ended with status", info.si_status));
+  const bool killed = !lost && info.si_code != CLD_EXITED, ready = ready_ != SteadyTime{};
+  const SteadyTime now = steady_now();
+  const End end{.killed = killed,
+                .value = lost ? EX_OSERR : info.si_status,
+                .meant = meant_,
+                .ready = ready,
+                .lived = now - began_,
+                .served = ready ? now - ready_ : std::chrono::nanoseconds(0),
+                .at = now};
+  const char* how = killed ? "was killed by signal" : "ended with status";
+  ended(end, lost ? fmt::format("master pid {} has ended, nobody knows how", pid)
+                  : fmt::format("master pid {} {} {}", pid, how, info.si_status));
 }
 
 void Watch::ended(const End& end, const std::string& text) {
   if (end.ready) lost_ = steady_now();
   const Next next = course_.after(end, kept_.size() != 0);
   last_end_ = text;
-  if (const int row = course_.in_a_row(); row > 1) last_end_ += fmt::format(", {} times in a row", row);
+  const int row = course_.in_a_row();
+  if (row > 1) last_end_ += fmt::format(", {} times in a row", row);
+  if (next.let_go && row < kLetsGo) last_end_ += fmt::format(", {} times in {} s", kLetsGo, kWindow.count());
   if (!next.start) {
     // Of an end by itself at the first start master says the reason.
-    if (!end.meant && (end.killed || course_.in_a_row() > 0))
-      log(log::Level::error, last_end_ + ": no other one is started");
+    if (!end.meant && (end.killed || row > 0)) log(log::Level::error, last_end_ + ": no other one is started");
     done_ = true;
     status_ = next.status;
     return;
   }
   next_ = steady_now() + next.pause;
-  if (next.let_go) kept_.let_go();
+  lets_go_ = next.let_go;  // by start(): until then programs serve
   const char* programs = kept_.size() != 0 ? "programs go on, and it takes them over" : "nothing is kept for it";
-  if (next.let_go) programs = "all programs end, and start anew with it";
+  if (next.let_go) programs = "all programs end then, and start anew with it";
   log(log::Level::warning, outlook() + "; " + programs);
 }
 

@@ -62,11 +62,13 @@ class Watch {
   Course course_;
   std::string directory_;  // of the socket
   Fd lock_, notify_, signals_, door_;
-  pid_t master_ = -1;   // -1: none
-  SteadyTime ready_{};  // since when this master is; {}: it is not yet
-  SteadyTime lost_{};   // when the last one that was ready ended
-  SteadyTime next_{};   // when the next one starts, where there is none
-  bool meant_ = false;  // the end of master will be
+  pid_t master_ = -1;     // -1: none
+  SteadyTime began_{};    // when it was started
+  SteadyTime ready_{};    // since when this master is; {}: it is not yet
+  SteadyTime lost_{};     // when the last one that was ready ended
+  SteadyTime next_{};     // when the next one starts, where there is none
+  bool meant_ = false;    // the end of master will be
+  bool lets_go_ = false;  // of what is kept, when the next one starts
   bool over_full_ = false;
   bool done_ = false;
   int status_ = 0;

@@ -87,8 +87,8 @@ Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
     header->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  // Words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once, and the end
-  // of a program, which is a signal, is no reason not to.
+  // Most words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once, as is
+  // that master is ready, and the end of a program, which is a signal, is no reason not to.
   const auto end = std::chrono::steady_clock::now() + seconds(kStorePatience.tv_sec);
   while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
     if (errno != EINTR || std::chrono::steady_clock::now() >= end) return fail_errno("NOTIFY_SOCKET=" + address_);
@@ -97,7 +97,7 @@ Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
 }
 
 Result<void> Notifier::ready(std::string_view status) {
-  return send(fmt::format("READY=1\nSTATUS={}\nMAINPID={}", one_line(status), ::getpid()));
+  return send(fmt::format("READY=1\nSTATUS={}\nMAINPID={}", one_line(status), ::getpid()), -1, true);
 }
 
 Result<void> Notifier::reloading(SteadyTime now) {

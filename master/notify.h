@@ -40,6 +40,7 @@ class Notifier {
   /// The keeper's process id; 0: a service manager, or nobody.
   pid_t keeper() const { return keeper_; }
   /// Start, or a reload, is done. status: a short text for "systemctl status".
+  /// Waits at most a second for a manager that does not read: one that never hears it takes the start for failed.
   Result<void> ready(std::string_view status);
   /// A reload begins. now: the monotonic clock.
   Result<void> reloading(SteadyTime now);

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMost = 2000;
 constexpr int kPatience = 2000;  // ms
+constexpr int kAtOnce = 16;      // callers: more that come do not hold up the owner's other work
 constexpr const char *kLease = "penstock-lease-", *kKeeper = "penstock-keeper-";
 
 /// FNV-1a: the name of a directory may be too long for an address.
@@ -118,7 +119,7 @@ Result<Fd> open_keeper_door(const std::string& config_directory) {
 }
 
 void answer_at_door(int door, const std::string& text) {
-  for (;;) {
+  for (int i = 0; i < kAtOnce; ++i) {
     const Fd peer(::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer) return;
     (void)::send(peer.get(), text.data(), std::min(text.size(), kMost), MSG_NOSIGNAL);

@@ -20,7 +20,7 @@ namespace pen::service {
 /// Non-blocking. Errors: errno.
 Result<Fd> open_standby_door(const std::string& config_directory);
 Result<Fd> open_keeper_door(const std::string& config_directory);
-/// Sends the text to every client that waits there.
+/// Sends the text to clients that wait there, some at once: for the others the door stays readable.
 void answer_at_door(int door, const std::string& text);
 
 struct Answering {

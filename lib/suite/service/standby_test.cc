@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "lib/testing/scratch.h"
 
@@ -118,6 +120,35 @@ BOOST_AUTO_TEST_CASE(a_keeper_and_a_master_have_doors_of_their_own) {
   const Master keeper(*std::move(door));
   BOOST_TEST(running_keeper(dir.path().string()).has_value());
   BOOST_TEST(!running_standby(dir.path().string()).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(whoever_comes_again_and_again_holds_up_nobody) {
+  const testing::ScratchDir dir;
+  auto door = open_standby_door(dir.path().string());
+  BOOST_REQUIRE(door.has_value());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = name_of(*door);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  std::vector<Fd> callers;  // as many as may wait at once
+  for (;;) {
+    Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) break;
+    callers.push_back(std::move(fd));
+  }
+  BOOST_REQUIRE_EQUAL(callers.size(), 17U);
+  const auto answered = [&] {
+    char text[10];
+    return std::ranges::count_if(callers,
+                                 [&](const Fd& fd) { return ::recv(fd.get(), text, sizeof text, MSG_PEEK) == 2; });
+  };
+  answer_at_door(door->get(), "{}");
+  BOOST_TEST(answered() == 16);
+  pollfd look{door->get(), POLLIN, 0};
+  BOOST_TEST(::poll(&look, 1, 0) == 1);  // its owner comes back for the others
+  answer_at_door(door->get(), "{}");
+  BOOST_TEST(answered() == 17);
 }
 
 BOOST_AUTO_TEST_CASE(nobody_can_hide_a_master_by_its_name_or_hold_up_its_tools) {
