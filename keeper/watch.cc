@@ -284,7 +284,7 @@ void Watch::look_after_children() {
 }
 
 void Watch::ended(const End& end, const std::string& text) {
-  if (end.ready) lost_ = steady_now();
+  if (end.ready || end.lived >= kSurelyReady) lost_ = steady_now();
   const Next next = course_.after(end, kept_.size() != 0);
   last_end_ = text;
   const int row = course_.in_a_row();
