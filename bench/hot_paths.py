@@ -12,15 +12,15 @@ PATH       receive   smtpd takes a message of 4 KiB and hands it in
 
 A path fails where it takes more than 3 % above its figure, and also where it takes 3 % less: then the figure is old,
 and --update writes the file anew. Instructions are those of the program itself, as callgrind counts them; the
-kernel's are not in it. The figure is the least of ROUNDS lives, of twice as many where these fail: a loop that
-another thread wakes spins until that thread has left the call, which beside busy processes is up to 10 % of what it
-does, and nothing makes a program do less than its work. With --profiles DIR the profiles stay there, for
-callgrind_annotate. The figures hold for the compiler that the file names; with another one nothing is compared, and
-that is said. Needs root and valgrind. Loopback only.
+kernel's are not in it. The figure is the median of ROUNDS lives, of twice as many where these fail: a loop that
+another thread wakes spins until that thread has left the call, which is up to 7 % of what it does. With --profiles
+DIR the profiles stay there, for callgrind_annotate. The figures hold for the compiler that the file names; with
+another one nothing is compared, and that is said. Needs root and valgrind. Loopback only.
 """
 import argparse
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 
@@ -143,14 +143,15 @@ def main():
         for tool in TOOLS:
             values = measured(args, path, tool)
             if args.update:
-                figures.setdefault(path, {})[tool] = min(values)
+                figures.setdefault(path, {})[tool] = statistics.median(values)
             of = figures.get(path)
-            ratio, word = verdict(min(values), of[tool]) if of else (1, "without a figure: --update")
+            ratio, word = verdict(statistics.median(values), of[tool]) if of else (1, "without a figure: --update")
             if of and word:
                 values += measured(args, path, tool)
-                ratio, word = verdict(min(values), of[tool])
-            print(f"  {path:8} {PATHS[path][0]:6} {tool:12} {min(values):10.1f}  up to {max(values):10.1f}  "
-                  f"ratio {ratio:6.3f}  {word}".rstrip())
+                ratio, word = verdict(statistics.median(values), of[tool])
+            value, spread = statistics.median(values), f"({min(values):.0f} - {max(values):.0f})"
+            print(f"  {path:8} {PATHS[path][0]:6} {tool:12} {value:10.1f}  {spread:20}  ratio {ratio:6.3f}  {word}"
+                  .rstrip())
             wrong += [path] if word else []
         sys.stdout.flush()
     if args.update:
