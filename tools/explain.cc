@@ -12,6 +12,7 @@
 
 #include "lib/queue/views/story.h"
 #include "tools/destination_client.h"
+#include "tools/history.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
 #include "tools/written_sender.h"
@@ -23,8 +24,8 @@ constexpr const char* kProgram = "penstock";
 // Recipients that are shown, and asked for one by one: each may go another way.
 constexpr std::size_t kTold = 20, kToldInJson = 200;
 
-/// With all its recipients; ends the program if it is not there.
-ipc::queue::Entry find(const config::Config& config, const std::string& queue_id) {
+/// With all its recipients. nullopt: it is not in the queue.
+std::optional<ipc::queue::Entry> find(const config::Config& config, const std::string& queue_id) {
   using ipc::queue::Entry;
   QueueClient client(kProgram, config);
   ipc::queue::List list;
@@ -42,8 +43,7 @@ ipc::queue::Entry find(const config::Config& config, const std::string& queue_id
     whole.recipients = std::move(recipients);
     whole.bounced = std::move(bounced);
   });
-  if (done.outcome == ipc::queue::Outcome::not_found)
-    die(kProgram, EX_DATAERR, queue_id + ": no such message in the queue: the log says what became of it");
+  if (done.outcome == ipc::queue::Outcome::not_found) return std::nullopt;
   expect_ok(kProgram, done);
   return whole;
 }
@@ -79,6 +79,16 @@ std::optional<mail::Envelope> envelope_of(const config::Config& config, const st
   return out;
 }
 
+/// What became of a message that is not in the queue.
+int tell_past(const config::Config& config, const ExplainOptions& options) {
+  const std::string not_there = options.queue_id + ": no such message in the queue";
+  if (config.settings().event_log_file.empty())
+    die(kProgram, EX_DATAERR,
+        not_there + ": the log says what became of it (penstock history does with event_log_file)");
+  std::fprintf(stderr, "%s: %s: this is what became of it\n", kProgram, not_there.c_str());
+  return show_history(config, {.sought = {.queue_id = options.queue_id}, .json = options.json});
+}
+
 /// Adds the senders that hosts will get.
 void tell_senders(views::Story& story, const config::Config& config,
                   const std::map<std::string, views::Route>& routes) {
@@ -99,7 +109,9 @@ void tell_senders(views::Story& story, const config::Config& config,
 }  // namespace
 
 int explain_message(const config::Config& config, const ExplainOptions& options) {
-  const ipc::queue::Entry message = find(config, options.queue_id);
+  const auto found = find(config, options.queue_id);
+  if (!found) return tell_past(config, options);
+  const ipc::queue::Entry& message = *found;
   const std::size_t most = options.json ? kToldInJson : kTold;
   std::map<std::string, views::Route> routes;
   DestinationClient qmgr(kProgram, config);

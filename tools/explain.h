@@ -2,6 +2,7 @@
 /// penstock explain: why a message is where it is, what happens next and when. Manual: man/penstock.1.
 ///
 /// Use:     return explain_message(config, options);
+/// Past:    of a message that has left the queue it shows what history.h does, where events are kept.
 /// Returns: 0; EX_DATAERR: there is no such message; EX_NOPERM; EX_UNAVAILABLE.
 #include <string>
 

@@ -52,6 +52,8 @@ constexpr Row kCommands[] = {
      Command::health},
     {"explain", " [--json] MESSAGE",
      "why a message is where it is, what happens next and when; MESSAGE is its queue id", Command::explain},
+    {"history", " [--json] [-n N] MESSAGE|ADDRESS",
+     "what became of a message, or of the mail from and to an address, by the files of events", Command::history},
     {"check", " [--json] [--no-dns]", "what is wrong with the configuration and the directories", Command::check},
     {"import", " [--from DIR] [--to DIR] [-n] [--json] [--force]",
      "take over the configuration of Postfix (/etc/postfix) or of Debian's Exim\n"
@@ -82,6 +84,7 @@ constexpr const char* kFirstOfPostfix = "drain";
 /// What the options of a command say, where that is decided by several words.
 struct CommandWords {
   int port;
+  int most;  // events
   bool remove = false;
 };
 
@@ -95,6 +98,9 @@ std::vector<service::Option> options_of(Command command, InstanceTool::Options& 
       return {{"--json", "as JSON", set(o.json)}};
     case Command::explain:
       return {{"--json", "as JSON", set(o.explain.json)}};
+    case Command::history:
+      return {{"--json", "the events as they stand, one in a line", set(o.history.json)},
+              {"-n N", "the newest N events (1000)", into(words.most, 1, 1'000'000)}};
     case Command::check:
       return {{"--json", "as JSON", set(o.json)}, {"--no-dns", "look no names up", set(o.dns, false)}};
     case Command::list:
@@ -125,6 +131,12 @@ std::vector<service::Option> options_of(Command command, InstanceTool::Options& 
   }
 }
 
+/// "<a@b.example>" as people copy it from a log.
+std::string without_brackets(const std::string& address) {
+  const bool has = address.size() > 2 && address.front() == '<' && address.back() == '>';
+  return has ? address.substr(1, address.size() - 2) : address;
+}
+
 /// The one word that a command needs, if it needs one, is taken from the front. Returns what is wrong; empty: nothing.
 std::string take_argument(const Row& row, std::vector<std::string>& rest, InstanceTool::Options& o) {
   const std::string first = rest.empty() ? std::string() : rest.front();
@@ -136,6 +148,14 @@ std::string take_argument(const Row& row, std::vector<std::string>& rest, Instan
     case Command::explain:
       if (!mail::is_queue_id(first)) return "explain needs the queue id of a message";
       o.explain.queue_id = first;
+      break;
+    case Command::history:
+      if (mail::is_queue_id(first))
+        o.history.sought.queue_id = first;
+      else if (first.contains('@'))
+        o.history.sought.address = without_brackets(first);
+      else
+        return "history needs the queue id of a message, or an address";
       break;
     case Command::non_bdb: {
       constexpr std::string_view kAll[] = {"status", "enable-redirect", "enable-reindex", "disable"};
@@ -170,7 +190,7 @@ std::string settle_import(InstanceTool::Options& o, bool remove) {
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
                                                   InstanceTool::Options& o) {
-  CommandWords said{.port = static_cast<int>(o.instance.port)};
+  CommandWords said{.port = static_cast<int>(o.instance.port), .most = static_cast<int>(o.history.most)};
   service::CommandLine line{.program = kProgram,
                             .usage = {std::string("penstock [-c DIR] ") + row.name + row.words},
                             .about = row.text,
@@ -185,6 +205,7 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   auto rest = line.read(static_cast<int>(argv.size()), argv.data());
   if (!rest) return std::unexpected(rest.error());
   o.instance.port = static_cast<unsigned>(said.port);
+  o.history.most = static_cast<std::size_t>(said.most);
   std::string wrong = take_argument(row, *rest, o);
   if (wrong.empty() && row.command == Command::import_from) wrong = settle_import(o, said.remove);
   if (wrong.empty() && row.command == Command::export_queue && o.export_queue.directory.empty())
@@ -309,7 +330,7 @@ int InstanceTool::run() {
   if (const auto status = run_without_configuration(directory)) return *status;
   const auto config = config::load(directory);
   if (!config) return fail_with(EX_CONFIG, config.error().message());
-  if (options_.command != Command::explain && wraps(*config, options_)) {
+  if (wraps(*config, options_)) {
     options_.multi.mode = MultiTool::Mode::penstock;
     options_.multi.words = {name_of(options_.command)};
     if (options_.json) options_.multi.words.emplace_back("--json");
@@ -362,6 +383,8 @@ int InstanceTool::run_with(const config::Config& config) {
       break;
     case Command::explain:
       return explain_message(config, options_.explain);
+    case Command::history:
+      return show_history(config, options_.history);
     case Command::snapshot:
       return Snapshot(config, options_.snapshot).run();
     case Command::health:

@@ -12,6 +12,7 @@
 #include "tools/config_import.h"
 #include "tools/doctor.h"
 #include "tools/explain.h"
+#include "tools/history.h"
 #include "tools/instance.h"
 #include "tools/multi_tool.h"
 #include "tools/queue_export.h"
@@ -43,6 +44,7 @@ class InstanceTool {
     snapshot,
     restore,
     explain,
+    history,
     health,
     tls,
     nothing,  // commands of postfix(1) with no work here
@@ -63,6 +65,7 @@ class InstanceTool {
     std::string snapshot;  // directory
     Restore::Options restore;
     ExplainOptions explain;
+    HistoryOptions history;
     TlsTool::Options tls;
     std::string non_bdb;  // its subcommand
   };

@@ -5,6 +5,7 @@ import re
 import subprocess
 import threading
 
+from event_stream import described, events_directory, files, wait_logged
 from harness import *
 
 SETTINGS = {"smtpd_peername_lookup": "no", "smtpd_error_sleep_time": "0", "minimal_backoff_time": "1000s",
@@ -114,6 +115,43 @@ class Explain(Suite):
                 self.assertIn("It is being worked on.", text)
                 answer.set()
                 peer.wait_messages(1)
+
+
+class History(Suite):
+    def test_what_became_of_mail_is_told_by_message_and_by_address(self):
+        with Peer() as peer:
+            peer.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody" if "<no" in line else "250 ok"
+            with Instance({**SETTINGS, **relay_to(peer, "b.example")}) as mx:
+                refused = mx.tool("penstock", "history", "4jYBDz5JQyzy2qdhL")
+                self.assertEqual((refused.returncode, refused.stdout), (69, ""))
+                self.assertIn("set event_log_file", refused.stderr)
+                mx.set(**files(mx))
+                mx.reload()
+                with Client(mx.port) as client:
+                    message = queue_id(client.send("ada@a.example", ["bob@b.example"], mail()))
+                    wait_logged(mx, lambda events: any(e["type"] == "removed" for e in events), "the first message is gone")
+                    # The file is renamed as logrotate(8) does it, and what follows is in the next one.
+                    path = os.path.join(events_directory(mx), "events.json")
+                    os.rename(path, path + ".1")
+                    subprocess.run(["gzip", path + ".1"], check=True)
+                    client.send("ada@a.example", ["no@b.example"], mail())
+                wait_logged(mx, lambda events: any(e["type"] == "bounced" for e in events), "the second one has failed")
+                told = mx.tool("penstock", "history", message, check=True).stdout
+                self.assertRegex(told, rf"\A{message}  from <ada@a\.example>, \d+ bytes\n  \S+ \S+  received from ")
+                self.assertRegex(told, r"\n  \S+ \S+  delivered to <bob@b\.example>, by .*: 250 ")
+                self.assertRegex(told, r"\n  \S+ \S+  has left the queue\n\Z")
+                gone = mx.tool("penstock", "explain", message, check=True)
+                self.assertEqual(gone.stdout, told)
+                self.assertIn("no such message in the queue", gone.stderr)
+                lines = mx.tool("penstock", "history", "--json", "<ADA@a.example>", check=True).stdout.splitlines()
+                events = [described(line) for line in lines]
+                self.assertEqual([e["type"] for e in events if e.get("from") == "ada@a.example"],
+                                 ["received", "delivered", "received", "bounced"])
+                last = mx.tool("penstock", "history", "-n", "1", "no@b.example", check=True)
+                self.assertIn("cannot be delivered to <no@b.example>", last.stdout)
+                self.assertIn("there are older events", last.stderr)
+                self.assertEqual(mx.tool("penstock", "history", "nobody@b.example").returncode, 65)
+                self.assertEqual(mx.tool("penstock", "history", "no address").returncode, 64)
 
 
 class Follow(Suite):
