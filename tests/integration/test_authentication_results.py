@@ -7,6 +7,7 @@ import threading
 
 import dkim_peers
 import milter
+import validating_dns
 from harness import *
 from policy_server import PolicyServer
 from test_dkim import FORMS, MESSAGES, generate, pendkim
@@ -302,6 +303,51 @@ class Restrictions(Checked):
         for thread in waiting:
             thread.join()
         self.assertEqual({r[:50] for r in replies}, {"451 4.7.24 <x@silent.example>: Sender address reje"})
+
+
+class SignedZones(Checked):
+    """Records of zones that are signed, behind a resolver that validates them."""
+
+    settings = {**ALL, "dmarc_reject_action": "reject"}
+
+    @classmethod
+    def setUpClass(cls):
+        if why := validating_dns.unavailable():
+            raise unittest.SkipTest(why)
+        super().setUpClass()
+        names = ("good.example", "plain.example", "forged.example", "expired.example")
+        cls.signers, zones = {}, {}
+        for domain in names:
+            cls.signers[domain], _, text = generate(cls.folder(), domain, "s1", "--rsa", "2048")
+            parts = " ".join(f'"{text[i:i + 255]}"' for i in range(0, len(text), 255))
+            zones[domain] = [f'@ TXT "v=spf1 ip4:{ADDRESS} -all"', '_dmarc TXT "v=DMARC1; p=reject"',
+                             f"s1._domainkey TXT {parts}"]
+        good, plain, forged, expired = ({name: zones[name]} for name in names)
+        cls.zones = validating_dns.ValidatingDns(good, unsigned=plain, bogus=forged, expired=expired,
+                                                 bogus_type={"forged.example": "TXT"})
+        cls.addClassCleanup(cls.zones.__exit__)
+        cls.instance.set(**cls.zones.settings())
+        cls.instance.stop()
+        cls.instance.start()
+
+    def signed(self, domain):
+        return dkim_peers.python_sign(text_of("a@" + domain), self.signers[domain], domain, "s1")
+
+    def test_what_signed_zones_say_is_believed_and_what_is_forged_is_not(self):
+        for domain in ("good.example", "plain.example"):
+            said = results(self.sent("x@" + domain, self.signed(domain)))
+            for method in ("spf=pass", "dkim=pass", "dmarc=pass"):
+                self.assertIn(method, said)
+        # The policy of a zone that is signed acts.
+        self.assertEqual(self.refused("x@plain.example", text_of("a@good.example"))[:10], "550 5.7.26")
+        # Behind a forged or an expired signature nobody knows what a domain says, so none of it counts: neither that
+        # everybody may send for it, nor its policy, nor its key.
+        for domain in ("forged.example", "expired.example"):
+            said = results(self.sent("x@" + domain, self.signed(domain)))
+            self.assertIn(f'spf=temperror reason="no answer from DNS about {domain}"', said)
+            self.assertIn('dmarc=temperror reason="no answer from DNS about the policy"', said)
+            if domain == "expired.example":  # of the other one the key is as it was signed
+                self.assertIn("dkim=temperror", said)
 
 
 class Sealed(Checked):

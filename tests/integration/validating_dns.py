@@ -23,6 +23,8 @@ ROOT = os.path.join(peers.ROOTS, "unbound")
 # Changes in a signed zone: type -> pattern in the file, and its replacement.
 TAMPERED = {"TLSA": (r"(\sIN\s+TLSA\s+[0-9]+ [0-9]+ [0-9]+ )(..)", lambda m: m[1] + f"{int(m[2], 16) ^ 255:02x}"),
             "MX": (r"(\sIN\s+MX\s+)([0-9]+) ", lambda m: f"{m[1]}{int(m[2]) + 1} "),
+            # As somebody would who sends in the domain's name.
+            "TXT": (r"(-all|p=reject)", lambda m: {"-all": "+all", "p=reject": "p=none"}[m[1]]),
             "A": (r"(\sIN\s+A\s+127\.0\.0\.)([0-9]+)", lambda m: f"{m[1]}{int(m[2]) + 100}")}
 
 
