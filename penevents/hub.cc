@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMaxBatch = 4 * 1024 * 1024;  // bytes
 constexpr milliseconds kSettle{130};                // longer than programs gather
 constexpr std::size_t kMaxWaiting = 4 * 1024 * 1024;
-constexpr seconds kLookEach{1}, kComplainEach{60}, kTidyEach{60};
+constexpr seconds kComplainEach{60}, kTidyEach{60};
 
 Result<std::string> checked_path(std::string_view setting, const std::string& path) {
   if (path.starts_with('/')) return path;
@@ -194,7 +194,8 @@ void Hub::complain(const Error& error) {
 
 void Hub::write_out() {
   const WallTime now = loop_.clock().wall_now();
-  if (loop_.now() >= looked_ + kLookEach) look_at_files();
+  // Each time: what moves a file may compress it at once, and what is written into it after that is lost.
+  look_at_files();
   const auto write = [&](auto& where, std::string& lines, auto append) {
     if (lines.empty()) return;
     if (auto written = append(*where); !written) {
@@ -245,7 +246,6 @@ void Hub::keep_bounds() {
 }
 
 void Hub::look_at_files() {
-  looked_ = loop_.now();
   const WallTime now = loop_.clock().wall_now();
   for (auto* file : {&log_, &accounting_})
     if (*file)

@@ -99,7 +99,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   async::Loop::TimerHandle settling_;
   std::string log_lines_, accounting_lines_, hook_lines_;  // of the frame at hand
   std::uint64_t last_id_ = 0, taken_ = 0, lost_ = 0, malformed_ = 0, late_readers_ = 0;
-  SteadyTime complained_{}, looked_{};
+  SteadyTime complained_{};
 };
 
 }  // namespace pen::penevents
