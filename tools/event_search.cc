@@ -1,6 +1,5 @@
 #include "tools/event_search.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -9,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -18,13 +16,13 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/folder.h"
 #include "lib/base/text.h"
 #include "tools/progress_bar.h"
 
 namespace pen::tools {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kLongestLine = 1 << 20;
@@ -65,37 +63,34 @@ class Mark {
 };
 
 struct DatedFile {
-  std::string path;
+  std::string name;
   std::int64_t changed = 0;  // nanoseconds
 };
 
 /// The newest first.
-Result<std::vector<DatedFile>> files_of(const std::string& path) {
-  const fs::path whole(path);
-  const std::string base = whole.filename().string();
-  const fs::path directory = whole.has_parent_path() ? whole.parent_path() : fs::path(".");
+Result<std::vector<DatedFile>> files_of(const Folder& folder, const std::string& base) {
+  PEN_TRY_ASSIGN(const auto names, folder.names());
   std::vector<DatedFile> out;
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  for (const std::string& name : names) {
     const bool renamed = name.starts_with(base + ".") || name.starts_with(base + "-");
     if ((name != base && !renamed) || name.ends_with(".tmp")) continue;
-    struct stat st{};
-    if (::stat(at->path().c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
-    const std::int64_t changed = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
-    out.push_back({at->path().string(), changed});
+    PEN_TRY_ASSIGN(const auto status, folder.look(name));
+    if (!status || !S_ISREG(status->st_mode)) continue;
+    out.push_back({name, status->st_mtim.tv_sec * 1'000'000'000LL + status->st_mtim.tv_nsec});
   }
-  if (error) return fail_errno(directory.string(), error.value());
   std::ranges::sort(out, std::greater(), &DatedFile::changed);
   return out;
 }
 
 /// Reads a file, compressed or not, as pieces of whole lines.
-Result<void> each_piece(const std::string& path, const std::function<void(std::string_view)>& whole_lines) {
-  // penevents may compress it meanwhile.
-  const gzFile opened = ::gzopen(path.c_str(), "rbe");
-  const gzFile file = opened != nullptr ? opened : ::gzopen((path + ".gz").c_str(), "rbe");
-  if (file == nullptr) return fail_errno(path);
+Result<void> each_piece(const Folder& folder, const std::string& name,
+                        const std::function<void(std::string_view)>& whole_lines) {
+  auto fd = folder.file(name);
+  if (!fd && fd.error().is_errno(ENOENT)) fd = folder.file(name + ".gz");  // penevents has compressed it meanwhile
+  if (!fd) return std::unexpected(std::move(fd).error());
+  const gzFile file = ::gzdopen(fd->get(), "rb");
+  if (file == nullptr) return fail_errno(folder.path_of(name));
+  (void)fd->release();
   const std::unique_ptr<gzFile_s, decltype([](gzFile f) { ::gzclose(f); })> closed(file);
   ::gzbuffer(file, kChunk);
   std::string piece(kLongestLine + kChunk, '\0');
@@ -106,7 +101,7 @@ Result<void> each_piece(const std::string& path, const std::function<void(std::s
     if (n < 0) {
       int code = 0;
       const char* text = ::gzerror(file, &code);
-      return fail_errno(path + ": " + text, code == Z_ERRNO ? errno : EIO);
+      return fail_errno(folder.path_of(name) + ": " + text, code == Z_ERRNO ? errno : EIO);
     }
     if (n == 0) return {};  // a last line without its end is still being written
     held += static_cast<std::size_t>(n);
@@ -126,10 +121,10 @@ Result<void> each_piece(const std::string& path, const std::function<void(std::s
 }
 
 /// Those of one file, in their order.
-Result<void> search_file(const std::string& path, const Sought& sought, std::size_t most,
+Result<void> search_file(const Folder& folder, const std::string& name, const Sought& sought, std::size_t most,
                          std::deque<ordered_json>& found, bool& more) {
   const Mark mark(sought);
-  return each_piece(path, [&](std::string_view lines) {
+  return each_piece(folder, name, [&](std::string_view lines) {
     for (std::size_t at = 0; at < lines.size();) {
       const std::size_t place = mark.next(lines, at);
       if (place == std::string_view::npos) return;
@@ -168,7 +163,9 @@ bool concerns(const ordered_json& event, const Sought& sought) {
 }
 
 Result<FoundEvents> search_events(const std::string& path, const Sought& sought, std::size_t most) {
-  PEN_TRY_ASSIGN(const auto files, files_of(path));
+  const auto slash = path.rfind('/');
+  PEN_TRY_ASSIGN(const auto folder, Folder::open(slash == std::string::npos ? "." : path.substr(0, slash + 1)));
+  PEN_TRY_ASSIGN(const auto files, files_of(folder, path.substr(slash == std::string::npos ? 0 : slash + 1)));
   if (files.empty()) return fail_errno(path, ENOENT);
   FoundEvents out;
   std::optional<Error> why;
@@ -176,7 +173,7 @@ Result<FoundEvents> search_events(const std::string& path, const Sought& sought,
   ProgressBar bar("Looking through events", ProgressBar::patient("event found", "events found"));
   for (const auto& file : files) {
     std::deque<ordered_json> found;
-    auto read = search_file(file.path, sought, most, found, out.more);
+    auto read = search_file(folder, file.name, sought, most, found, out.more);
     bar.show(++done, files.size(), out.events.size() + found.size());
     if (!read) {
       out.troubles.push_back(read.error().message());

@@ -6,8 +6,8 @@
 /// Files:   that of the setting and those that were renamed, by penevents or by logrotate(8), compressed with gzip or
 ///          not: all in its directory whose names begin as its own does, the newest first. What concerns a message ends
 ///          where it was received.
-/// Bounds:  so many events are kept, the newest; a line longer than 1 MiB is passed over. A GiB of events takes 0.3 s of
-///          processor time, compressed 0.5 s and more; the progress is shown on a terminal.
+/// Bounds:  so many events are kept, the newest; a line longer than 1 MiB is passed over. A GiB of events takes 0.3 s
+///          of processor time, compressed 0.5 s and more; the progress is shown on a terminal.
 /// Errors:  errno, where no file can be read. What a single file has is in `troubles`, and the others are read.
 /// Blocks. Any thread.
 #include <cstddef>

@@ -129,13 +129,13 @@ class History(Suite):
                 mx.reload()
                 with Client(mx.port) as client:
                     message = queue_id(client.send("ada@a.example", ["bob@b.example"], mail()))
-                    wait_logged(mx, lambda events: any(e["type"] == "removed" for e in events), "the first message is gone")
+                    wait_logged(mx, lambda events: any(e["type"] == "removed" for e in events), "the first is gone")
                     # The file is renamed as logrotate(8) does it, and what follows is in the next one.
                     path = os.path.join(events_directory(mx), "events.json")
                     os.rename(path, path + ".1")
                     subprocess.run(["gzip", path + ".1"], check=True)
                     client.send("ada@a.example", ["no@b.example"], mail())
-                wait_logged(mx, lambda events: any(e["type"] == "bounced" for e in events), "the second one has failed")
+                wait_logged(mx, lambda events: any(e["type"] == "bounced" for e in events), "the second failed")
                 told = mx.tool("penstock", "history", message, check=True).stdout
                 self.assertRegex(told, rf"\A{message}  from <ada@a\.example>, \d+ bytes\n  \S+ \S+  received from ")
                 self.assertRegex(told, r"\n  \S+ \S+  delivered to <bob@b\.example>, by .*: 250 ")
