@@ -57,7 +57,10 @@ async::Task<bool> KeptAnswers::open_file() {
       co_return true;
     }
     if (!told && (!opened.error().is_errno(EWOULDBLOCK) || loop_.now() > begin + kTell)) {
-      log::warning("penapi_submission_map: {}: requests with an Idempotency-Key are put off", opened.error().message());
+      const bool taken = opened.error().is_errno(EWOULDBLOCK);
+      log::warning("penapi_submission_map: {}: requests with an Idempotency-Key are put off{}",
+                   opened.error().message(),
+                   taken ? "; if another service of penapi has it, give all but one -o penapi_submission_map=" : "");
       told = true;
     }
     if (!co_await loop_.sleep(opened.error().is_errno(EWOULDBLOCK) ? kTryAgain : milliseconds(kTell),

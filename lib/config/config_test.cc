@@ -493,6 +493,10 @@ BOOST_AUTO_TEST_CASE(a_service_that_cannot_take_mail_from_penapi_is_reported) {
   BOOST_TEST(has(told("handin unix - - n - - smtpd\n"), "smtpd_sasl_type = token"));
   BOOST_TEST(has(told("handin unix - - n - - smtpd" + login + "\n"), "haproxy"));
   BOOST_TEST(told("handin unix - - n - - smtpd" + whole) == "");
+  const std::string first = "handin unix - - n - - smtpd" + whole + "penapi unix n - n - - penapi\n";
+  BOOST_TEST(told(first) == "");
+  BOOST_TEST(has(told(first + "8025 inet n - n - - penapi\n"), "8025/inet: another service of penapi has the same"));
+  BOOST_TEST(told(first + "8025 inet n - n - - penapi -o penapi_submission_map=\n") == "");
   BOOST_TEST(has(warnings(config("smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = token\n")),
                  "smtpd_sasl_token_file is empty"));
 }

@@ -196,6 +196,22 @@ class Reporter {
     need("virtual_transport", s.virtual_transport, !s.virtual_mailbox_domains.empty(), "for virtual_mailbox_domains");
   }
 
+  /// Of several services that keep answers in the same place one has the file, and which one a reload decides.
+  void kept_answers() {
+    std::set<std::string> kept;
+    for (const Service& s : config_.master()) {
+      if (s.command != "penapi" || s.type == ServiceType::pass) continue;
+      const Config own = config_.with(s);
+      const std::string& map = own.settings().penapi_submission_map;
+      if (own.settings().penapi_submission_service.empty() || map.empty() || kept.insert(map).second) continue;
+      costs_mail(
+          {Severity::warning, config_.master_file(), s.line, s.label(),
+           "another service of penapi has the same penapi_submission_map, and one process has it at a time: the "
+           "other one puts requests with an Idempotency-Key off. Give all but one \"-o penapi_submission_map=\": "
+           "they refuse such requests"});
+    }
+  }
+
   /// Says why penapi cannot hand mail on (docs/http-submission.md).
   void handing_in() {
     const std::string& name = config_.settings().penapi_submission_service;
@@ -453,6 +469,7 @@ Findings findings(const Config& config) {
   reporter.logins();
   reporter.transports();
   reporter.handing_in();
+  reporter.kept_answers();
   reporter.relaying();
   reporter.restrictions();
   reporter.level();

@@ -71,7 +71,8 @@ class Http(Suite):
                 {"penapi_submission_service": "handin", "smtpd_sasl_token_file": token_file(self.folder()),
                  "smtpd_peername_lookup": "no", "virtual_mailbox_maps": inline({BOX: "ada/"}),
                  "smtpd_sasl_type": "dovecot", "smtpd_error_sleep_time": "0", **(settings or {})},
-                {**dict([UNIX, port_of(self.port)]), **service(**(options or {}))}, **more))
+                {UNIX[0]: UNIX[1] + " -o penapi_submission_map=", **dict([port_of(self.port)]),
+                 **service(**(options or {}))}, **more))
             self.addCleanup(stack.pop_all().close)
         self.mx, self.box = mx, mx.virtual_box("ada")
         return mx
@@ -156,6 +157,7 @@ class Messages(Http):
     def test_a_client_at_the_unix_socket_is_served_too_and_the_page_s_command_works(self):
         mx = self.make()
         self.accepted(letter(), local=True)
+        self.refused(400, letter(), "penapi_submission_map", key="one", local=True)
         with open(os.path.join(TOP, "docs", "http-submission.md"), encoding="utf-8") as page:
             text = page.read()
         made, = re.findall(r"(?m)^    (TOKEN=(?:.*\n)+?.*penstock reload)$", text)
@@ -169,6 +171,7 @@ class Messages(Http):
         mx.reload_whole()
         done = subprocess.run(["bash", "-c", command.replace("curl", "curl -sS", 1)], capture_output=True, text=True,
                               env={**os.environ, "TOKEN": token.stdout.strip()}, timeout=60)
+        self.assertIn("recipients", json.loads(done.stdout), f"{done}\n{mx.log()[-5000:]}")
         self.assertEqual(json.loads(done.stdout)["recipients"][0]["status"], "accepted", done)
         self.box.wait(2)
 

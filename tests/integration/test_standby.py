@@ -376,8 +376,11 @@ class Standby(Suite):
             two.start()
             for subject in ("a", "b"):
                 send(one.port, "ada@sender.example", ["ben@local.test.example"], mail(subject))
-            queued = lambda host: {json.loads(line)["queue_id"] for line in
-                                   host.tool("penqueue", "-j").stdout.splitlines()}
+
+            def queued(host):
+                done = host.tool("penqueue", "-j")
+                self.assertEqual(done.returncode, 0, done.stderr + mx.log())
+                return {json.loads(line)["queue_id"] for line in done.stdout.splitlines()}
             before = queued(one)
             self.assertEqual(len(before), 2)
             with Client(one.port) as client:
