@@ -344,6 +344,35 @@ BOOST_AUTO_TEST_CASE(what_the_administrator_set_is_kept_to_and_dealt_in_turns) {
   BOOST_TEST(world.delivered["flood.example"] == 5000U);
 }
 
+BOOST_AUTO_TEST_CASE(limits_of_the_rules_file_hold_where_delivery_limit_maps_have_none) {
+  for (const bool in_maps : {false, true}) {
+    Receivers world(Mode::no);
+    BOOST_REQUIRE(
+        shaping::read_rules("provider big .big.example rate=20/s,300/m connections=3\n", "own", world.shaping.rules));
+    world.shaping.limit = [in_maps](const std::string& name) {
+      return in_maps && name == "provider:big" ? ShapingOptions::Limit{.rates = shaping::Rate::per_second(2)}
+                                               : ShapingOptions::Limit{};
+    };
+    if (!in_maps) world.shaping.limit = nullptr;
+    world.limits.destination_concurrency = 10;
+    world.offer("a.example", 1000, 1);
+    world.offer("a.example", 100, 1, "small.example");
+    world.run(seconds(60));
+    std::string set;
+    std::uint32_t connections = 0;
+    world.core().each_limit([&](const LimitState& s) {
+      if (s.group != "big") return;
+      set = to_string(s.set);
+      connections = s.connections;
+    });
+    BOOST_TEST(set == (in_maps ? "2/s" : "20/s,300/m"));
+    BOOST_TEST(connections == (in_maps ? 0U : 3U));
+    const auto n = world.delivered["a.example"] - 100;
+    BOOST_TEST(n >= (in_maps ? 117U : 290U), n);
+    BOOST_TEST(n <= (in_maps ? 123U : 300U), n);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_rate_is_dealt_to_tenants_however_many_senders_they_have) {
   for (const std::uint32_t weight : {100U, 300U}) {
     Receivers world(Mode::no);
