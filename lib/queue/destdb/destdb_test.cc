@@ -213,6 +213,23 @@ BOOST_AUTO_TEST_CASE(a_note_outlives_a_restart_until_it_is_taken_away) {
   BOOST_TEST(open()->notes().empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_note_that_is_taken_alone_is_not_with_the_next_changes) {
+  auto db = open();
+  db->note("a", "1");
+  db->note("b", "2");
+  auto alone = db->take_notes({"a", "not changed"});
+  BOOST_TEST_REQUIRE(alone.size() == 1U);
+  BOOST_TEST(alone[0].key == "a");
+  BOOST_TEST((alone[0].note == "1"));
+  BOOST_TEST(db->take_notes({"a"}).empty());
+  BOOST_TEST(db->changes() == 1U);
+  db->put_back(alone);
+  db->note("a", std::nullopt);
+  alone = db->take_notes({"a"});
+  BOOST_TEST_REQUIRE(alone.size() == 1U);
+  BOOST_TEST(!alone[0].note.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_could_not_be_written_is_written_with_the_next_changes) {
   auto db = open();
   db->put("a", used_at(kNow));
