@@ -16,7 +16,9 @@
 /// Thread:  the loop's. pool: of one thread, which keeps the writes in their order. The writer must outlive its
 ///          coroutines, and what it is given the writer.
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/async/handler_pool.h"
