@@ -49,6 +49,29 @@ BOOST_AUTO_TEST_CASE(a_torn_last_line_is_cut_off) {
   BOOST_TEST(log.read(0, 9, 100).value() == "one\ntwo\nthree\n");
 }
 
+BOOST_AUTO_TEST_CASE(what_comes_after_an_unreadable_last_segment_was_ended_can_be_read) {
+  const std::string whole = "one\n", unreadable = "two\n";
+  {
+    auto log = open();
+    BOOST_REQUIRE(log.append(whole + unreadable));
+    std::ofstream(path + "/events-00000000000000000000") << std::string(8, 'x');
+    BOOST_TEST(log.read(0, 9, 100).value() == "");
+    const auto end = log.end();
+    log.end_segment();
+    BOOST_TEST(log.next_segment(0) == end);
+    BOOST_REQUIRE(log.append("three\n"));
+    BOOST_TEST(log.read(end, 9, 100).value() == "three\n");
+    BOOST_TEST(segments() == 2U);
+    log.end_segment();
+    log.end_segment();  // an empty one begins with what is appended
+    BOOST_REQUIRE(log.append("four\n"));
+    BOOST_TEST(log.read(end + 6, 9, 100).value() == "four\n");
+  }
+  auto log = open();
+  BOOST_TEST(log.read(8, 9, 100).value() == "three\n");
+  BOOST_TEST(log.end() == 19U);
+}
+
 BOOST_AUTO_TEST_CASE(segments_that_everybody_has_are_removed_but_for_the_last) {
   auto log = open();
   const std::string line = std::string(kSegment, 'x') + "\n";

@@ -200,10 +200,12 @@ Result<void> become_keeper(const config::Config& config, const service::Owners& 
 }
 
 shaping::Rules shaping_rules(const config::Settings& s) {
-  if (s.shaping == config::Shaping::no && s.delivery_limit_maps.empty()) return {};
-  return shaping::read_usable_files(s.shaping_rules_files, [](const std::string& why) {
+  auto rules = shaping::read_usable_files(s.shaping_rules_files, [](const std::string& why) {
     log::error("shaping_rules_files: {}: nothing of this file counts", why);
   });
+  // Where nothing holds for a provider, hosts are not told apart by providers.
+  if (s.shaping == config::Shaping::no && s.delivery_limit_maps.empty() && !rules.limits()) return {};
+  return rules;
 }
 
 void read_private(const config::Settings& s) {
@@ -273,7 +275,7 @@ Result<std::shared_ptr<const qmgr::ShapingOptions>> shaping_options(const servic
   bool rates = !s.default_destination_rate_limit.empty();
   for (const auto& service : c.config().master())
     rates = rates || !c.config().lookup_transport(service.name, "destination_rate_limit").value_or("").empty();
-  if (o->mode == Mode::no && !o->limit && !rates) return nullptr;
+  if (o->mode == Mode::no && !o->limit && !rates && !o->rules.limits()) return nullptr;
   return o;
 }
 

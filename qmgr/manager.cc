@@ -42,8 +42,7 @@ void Manager::conclude(Active& m) {
   // One that is to be returned is so without having been sent.
   if (m.waits_for == Active::WaitsFor::release && !m.forced_expire) return defer(m);
   // After a long stop all is old: what waits for a share is tried first, if this process had no time for it yet.
-  const bool waits_for_share = m.waits_for == Active::WaitsFor::tenant || m.waits_for == Active::WaitsFor::urgency;
-  const bool spared = waits_for_share && !m.forced_expire && around_.clock.now() - started_ < kTimeToTry;
+  const bool spared = m.waits_for_share() && !m.forced_expire && around_.clock.now() - started_ < kTimeToTry;
   if (!spared && rounds_.expire(m)) return;  // comes back when the records are durable
   if (!m.report_refused && reports_.start(m)) return;
   if (m.report_refused && m.remaining.empty()) reports_.give_up(m);

@@ -78,6 +78,7 @@ struct Active {
   bool parked = false;    // put off to make room: its age does not count for how long
   // it is parked because its tenant, or its class, has its share of the active set, or because its time has not come
   enum class WaitsFor : std::uint8_t { nothing, tenant, urgency, release } waits_for = WaitsFor::nothing;
+  bool waits_for_share() const { return waits_for == WaitsFor::tenant || waits_for == WaitsFor::urgency; }
   bool counted = false;  // against these shares
   enum class Order : std::uint8_t { none, remove, hold, requeue, expire } order = Order::none;
 

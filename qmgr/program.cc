@@ -65,10 +65,10 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
           spool),
       destination_server_(loop, *manager_, destinations, shared_.get(), options_.limits,
                           {options_.classes, options_.path(ipc::kAnvilSocket)},
-                          [this] { return write_destinations(); }),
+                          [this] { return destination_writer_.write(); }),
       guests_(loop, options_.guests),
       committed_(loop),
-      counts_wanted_(loop) {}
+      destination_writer_(loop, pool_, destinations, edges_to_destinations()) {}
 
 Program::~Program() = default;
 
@@ -141,7 +141,19 @@ void Program::start() {
   if (shared_) shared_->start(*manager_);
   start_sessions();
   load_notes();
-  loop_.spawn("destinations", keep_destinations());
+  loop_.spawn("destinations", destination_writer_.run());
+}
+
+DestinationWriter::Edges Program::edges_to_destinations() {
+  Egress* const egress = options_.manager.egress.get();
+  return {.spent = [this](bool last) { return manager_->event()->scheduler.take_spent(last); },
+          .ledger = egress == nullptr ? nullptr : &egress->ledger(),
+          .counts_written = [this] { manager_->event()->routes.counts_written(); },
+          .forgotten =
+              [this](const std::vector<std::string>& keys) {
+                auto event = manager_->event();
+                for (const auto& key : keys) event->scheduler.forgotten(key);
+              }};
 }
 
 void Program::load_notes() {
@@ -312,92 +324,6 @@ async::Task<void> Program::keep_flushing() {
     log_.commits().flush();
     writer_.kick();
   }
-}
-
-async::Task<void> Program::keep_destinations() {
-  // Off the hot path: what changed in five seconds is written on another thread, some thousands in one transaction.
-  // Stale records are looked for in slices that go round in about an hour: no turn of the loop walks over all of
-  // them.
-  constexpr seconds kEvery{5};
-  constexpr std::size_t kRounds = 3600 / 5;
-  SteadyTime warned = loop_.now() - seconds(600);
-  for (SteadyTime look = loop_.now() + kEvery;;) {
-    // Sooner, where mail waits for a count to be written.
-    (void)co_await counts_wanted_.wait({.deadline = look});
-    counts_wanted_.reset();
-    if (loop_.now() < look) {
-      co_await write_source_counts();
-      continue;
-    }
-    look = loop_.now() + kEvery;
-    const auto gone = destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
-    if (!gone.empty()) {
-      auto event = manager_->event();
-      for (const auto& key : gone) event->scheduler.forgotten(key);
-    }
-    auto done = co_await write_destinations();
-    if (done || loop_.now() - warned < seconds(600)) continue;
-    warned = loop_.now();
-    log::warning("destination database: {}; what was learned stays in memory, and is written when it can be",
-                 done.error().message());
-  }
-}
-
-std::vector<egress::Ledger::Change> Program::note_counts() {
-  // When it drains nothing is handed out any more.
-  for (auto& c : manager_->event()->scheduler.take_spent(draining_)) destinations_.note(c.key, std::move(c.value));
-  if (!options_.manager.egress) return {};
-  auto changes = options_.manager.egress->ledger().take_changes(draining_);
-  for (const auto& c : changes) destinations_.note(c.key, c.value);
-  return changes;
-}
-
-async::Task<Result<void>> Program::write_destinations() {
-  const auto counts = note_counts();
-  auto done = co_await write_changes();
-  if (Egress* const egress = options_.manager.egress.get(); egress != nullptr) {
-    // What could not be written counts in memory: no mail waits for a disk without room.
-    egress->ledger().kept(counts);
-    // Nothing is sent any more in a drain: the next process sees to what waits.
-    if (!draining_) manager_->event()->routes.counts_written();
-  }
-  co_return done;
-}
-
-/// These alone: what else has changed can wait.
-async::Task<void> Program::write_source_counts() {
-  if (draining_ || !options_.manager.egress) co_return;
-  egress::Ledger& ledger = options_.manager.egress->ledger();
-  const auto counts = ledger.take_changes();
-  auto changes = std::make_shared<std::vector<destdb::Change>>();
-  for (const auto& c : counts) {
-    destinations_.note(c.key, c.value);  // and once more with the others, in their order
-    destdb::Change& change = changes->emplace_back();
-    change.kind = destdb::Change::Kind::note;
-    change.key = c.key;
-    change.note = c.value;
-  }
-  // Where it cannot be written the counts are in memory: the write of the others says so.
-  (void)co_await pool_.run([changes, file = destinations_.file()] { return file->write(*changes); });
-  ledger.kept(counts);
-  if (!draining_) manager_->event()->routes.counts_written();
-}
-
-async::Task<Result<void>> Program::write_changes() {
-  constexpr std::size_t kBatch = 5000;
-  // The pool has one thread: batches are written in the order in which they were taken.
-  // What changes meanwhile is for the next time.
-  for (std::size_t left = destinations_.changes(); left > 0;) {
-    auto changes = std::make_shared<const std::vector<destdb::Change>>(destinations_.take_changes(kBatch));
-    if (changes->empty()) break;  // written by another caller
-    auto done = co_await pool_.run([changes, file = destinations_.file()] { return file->write(*changes); });
-    if (!done) {
-      destinations_.put_back(*changes);
-      co_return done;
-    }
-    left -= std::min(left, changes->size());
-  }
-  co_return Result<void>{};
 }
 
 DeliveryAgents& Program::agents(const std::string& transport) {
@@ -587,7 +513,7 @@ async::Task<void> Program::serve(async::Stream stream) {
 }
 
 async::Task<void> Program::drain() {
-  draining_ = true;
+  destination_writer_.drain();
   enqueue_.drain();
   manager_->drain();
   // The last commit needs its part of the time, after which the process is ended.
@@ -615,7 +541,7 @@ async::Task<void> Program::drain() {
   while (enqueue_.queued() > 0 && loop_.now() < end) (void)co_await loop_.sleep(milliseconds(1));  // the answers leave
   if (shared_) co_await shared_->leave(loop_.now() + milliseconds(200));
   // What was learned in the last seconds; a failure is no loss worth a word now.
-  (void)co_await write_destinations();
+  (void)co_await destination_writer_.write();
   // What was on its way to the disk already: the pool has one thread.
   (void)co_await pool_.run([] { return Result<void>(); });
 }

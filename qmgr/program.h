@@ -17,7 +17,6 @@
 #include "lib/queue/queue_log/queue_log.h"
 #include "lib/queue/queue_log/writer.h"
 #include "lib/queue/spool/spool.h"
-#include "lib/send/egress/ledger.h"
 #include "lib/suite/ipc/channel.h"
 #include "lib/suite/ipc/probe_results.h"
 #include "lib/suite/sessions/holder.h"
@@ -25,6 +24,7 @@
 #include "qmgr/bounce_feed.h"
 #include "qmgr/delivery_agents.h"
 #include "qmgr/destination_server.h"
+#include "qmgr/destination_writer.h"
 #include "qmgr/enqueue_server.h"
 #include "qmgr/manager.h"
 #include "qmgr/queue_server.h"
@@ -98,7 +98,7 @@ class Program final : public Ports {
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
   void probed(ipc::verify::Probed results) override { verify_.tell(std::move(results)); }
   void ask_suppression(const ipc::suppression::Ask& question) override;
-  void write_counts() override { counts_wanted_.set(); }
+  void write_counts() override { destination_writer_.write_counts(); }
   void tell_suppression(ipc::suppression::Failure failure) override { suppression_->tell(std::move(failure)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
@@ -134,15 +134,9 @@ class Program final : public Ports {
   async::Task<void> make_way(SteadyTime began);
   /// A tenth of a second at most.
   async::Task<void> next_commit();
-  async::Task<void> keep_destinations();
-  /// What has gone, of quotas and of sources that are warmed up, goes to destdb. Returns the sources' changes.
-  std::vector<egress::Ledger::Change> note_counts();
-  /// And comes from there.
+  DestinationWriter::Edges edges_to_destinations();
+  /// What has gone, of quotas and of sources that are warmed up, as destdb kept it.
   void load_notes();
-  /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
-  async::Task<Result<void>> write_destinations();
-  async::Task<Result<void>> write_changes();
-  async::Task<void> write_source_counts();
 
   async::Loop& loop_;
   ProgramOptions options_;
@@ -173,8 +167,7 @@ class Program final : public Ports {
   SteadyTime timer_at_ = kNever;
   async::Loop::TimerHandle timer_;
   async::Event committed_;
-  async::Event counts_wanted_;
-  bool draining_ = false;
+  DestinationWriter destination_writer_;
   std::size_t most_active_ = 0;  // since memory was last given back
   SteadyTime give_back_again_{};
   std::optional<std::uint64_t> trim_after_;  // that save of restart positions

@@ -28,7 +28,6 @@ constexpr std::size_t kWindowBytes = 4 << 20;  // and the bytes of the records t
 constexpr std::size_t kMetBytes = 4 << 20;
 constexpr std::size_t kMissed = 65536;  // messages that moved away from an order, and are looked for again
 constexpr int kRounds = 5;              // how often
-constexpr auto kProgressEvery = milliseconds(250);
 constexpr std::size_t kMaxBy = 200;
 
 /// What no message says by itself.
@@ -48,20 +47,18 @@ bool writes_anew(Verb verb) { return verb != Verb::remove && verb != Verb::flush
 
 /// One request while it is carried out. Orders hold it: the last of them may end after the tool went.
 struct QueueServer::Run {
-  explicit Run(async::Loop& loop) : moved(loop), reported(loop.now()) {}
+  Run(async::Loop& loop, std::uint64_t request) : moved(loop), course(request, loop.now()) {}
   async::Event moved;      // an order ended
   std::size_t window = 0;  // orders for messages at rest that are not done
   std::size_t bytes = 0;
-  std::size_t active = 0;   // orders for messages being worked on: bounded by the active set
-  std::uint64_t count = 0;  // done
+  std::size_t active = 0;  // orders for messages being worked on: bounded by the active set
+  Course course;           // its count: done
   std::uint64_t failures = 0;
   std::string failed;  // id of the first that failed
   Outcome why = Outcome::ok;
-  std::uint64_t looked = 0, of = 0;
-  bool again = false;   // looks for what it missed
-  bool counts = false;  // nothing is listed and nothing ordered
-  bool known = false;   // one of the ids that it names is in the queue
-  SteadyTime reported;
+  bool again = false;               // looks for what it missed
+  bool counts = false;              // nothing is listed and nothing ordered
+  bool known = false;               // one of the ids that it names is in the queue
   std::vector<std::string> missed;  // were not where they had been when their turn came
   queue_log::IdFilter met;          // of those that stay in the queue, and may be met again
 
@@ -127,7 +124,7 @@ void QueueServer::give(const queue_log::Listed& l, const Act& m, const std::shar
   const auto done = [run, active, bytes, id = l.queue_id](Outcome o) {
     --(active ? run->active : run->window);
     run->bytes -= bytes;
-    if (o == Outcome::ok) ++run->count;
+    if (o == Outcome::ok) ++run->course.is.count;
     // One that was not there any more has moved: it is to be met again.
     if (o == Outcome::ok && !active) run->met.add(queue_log::IdFilter::hash(id));
     if (o == Outcome::not_found && run->missed.size() < kMissed) run->missed.push_back(id);
@@ -142,35 +139,11 @@ void QueueServer::give(const queue_log::Listed& l, const Act& m, const std::shar
   manager_.event()->orders.give(l, verb, done, std::move(by), !m.queue_ids.empty());
 }
 
-/// false: the tool is gone.
-async::Task<bool> QueueServer::report_progress(Session& s, std::uint64_t request, Run& run) {
-  if (loop_.now() - run.reported >= kProgressEvery) {
-    run.reported = loop_.now();
-    (void)s.channel.send(Progress{request, run.looked, run.of, run.count});
-  }
-  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)})) co_return false;
-  co_return s.channel.is_open();
-}
-
 async::Task<void> QueueServer::recovered() {
   if (manager_.log().restart().stage() == queue_log::Recovery::done) co_return;
   auto done = std::make_shared<async::Event>(loop_);
   manager_.when_recovered([done] { done->set(); });
   (void)co_await done->wait();
-}
-
-async::Task<void> QueueServer::next_commit() {
-  auto committed = std::make_shared<async::Event>(loop_);
-  manager_.after_commit([committed] { committed->set(); });
-  (void)co_await committed->wait({.deadline = loop_.now() + kProgressEvery});
-}
-
-async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan) {
-  while (!scan.settled()) {
-    co_await next_commit();
-    if (!co_await report_progress(s, request, run)) co_return false;
-  }
-  co_return true;
 }
 
 async::Task<void> QueueServer::run_order(Session& s, const Act& m, std::shared_ptr<Run> run) {
@@ -193,12 +166,12 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
   const std::size_t wanted = ids.size();
   std::unordered_set<std::string> met;  // of the ids asked for
   auto scan = manager_.find_stored(std::move(ids));
-  bool there = co_await settle(s, m.request, *run, *scan);
+  bool there = co_await settle(s, run->course, *scan);
   bool second = false;
   while (there && !scan->done() && (wanted == 0 || met.size() < wanted)) {
     if (scan->second_pass() && !second) {
       second = true;
-      there = co_await settle(s, m.request, *run, *scan);
+      there = co_await settle(s, run->course, *scan);
       if (!there) break;
     }
     auto some = scan->step(kSlice);
@@ -208,8 +181,8 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
       break;
     }
     const auto progress = scan->progress();
-    run->looked = progress.done;
-    run->of = progress.of;
+    run->course.is.done = progress.done;
+    run->course.is.total = progress.of;
     for (const auto& l : *some) {
       run->known = true;
       if (wanted != 0 && met.contains(l.queue_id)) continue;
@@ -217,7 +190,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
       if (wanted != 0) met.insert(l.queue_id);
       if (m.dry_run) {
         run->met.add(queue_log::IdFilter::hash(l.queue_id));
-        ++run->count;
+        ++run->course.is.count;
         if (run->counts) continue;
         Entry entry = to_entry(l);
         entry.request = m.request;
@@ -227,7 +200,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
       while (there && run->full()) {
         run->moved.reset();
         (void)co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery});
-        there = co_await report_progress(s, m.request, *run);
+        there = co_await report(s, run->course);
       }
       if (!there) break;
       give(l, m, run, s.by(m));
@@ -236,15 +209,15 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
     while (there && scan->second_pass() && !second && run->window > 0) {
       run->moved.reset();
       (void)co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery});
-      there = co_await report_progress(s, m.request, *run);
+      there = co_await report(s, run->course);
     }
-    there = there && co_await report_progress(s, m.request, *run);
+    there = there && co_await report(s, run->course);
     co_await loop_.yield();
   }
   while (run->window + run->active > 0 && there) {
     run->moved.reset();
     (void)co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery});
-    there = co_await report_progress(s, m.request, *run);
+    there = co_await report(s, run->course);
   }
   co_return there;
 }
@@ -258,8 +231,8 @@ async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const Qu
     Entry entry = to_entry(d);
     entry.request = m.request;
     (void)s.channel.send(entry);
-    ++run.count;
-    co_return co_await report_progress(s, m.request, run);
+    ++run.course.is.count;
+    co_return co_await report(s, run.course);
   }
   const auto removed = co_await maildrop_.remove(d.name);
   const auto failed = [&](const std::string& why) {
@@ -276,11 +249,11 @@ async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const Qu
                        .text(events::Field::queue_id, d.name)
                        .text(events::Field::action, "removed")
                        .text(events::Field::by, s.by(m)));
-    ++run.count;
+    ++run.course.is.count;
   } else if (*removed == Maildrop::Removed::busy && !m.queue_ids.empty()) {
     failed("it is being taken into the queue: repeat");
   }
-  co_return co_await report_progress(s, m.request, run);
+  co_return co_await report(s, run.course);
 }
 
 /// In the places that are meant, one after the other.
@@ -310,10 +283,10 @@ std::string QueueServer::refusal(const Act& m) const {
 /// How many messages wait that an order for all means: nothing knows it without looking.
 async::Task<std::uint64_t> QueueServer::count_meant(Session& s, Act m) {
   m.dry_run = true;
-  auto run = std::make_shared<Run>(loop_);
+  auto run = std::make_shared<Run>(loop_, m.request);
   run->counts = true;
   co_await run_order(s, m, run);
-  co_return run->count;
+  co_return run->course.is.count;
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
@@ -342,13 +315,13 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
   } else {
     co_await recovered();
     if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();
-    auto run = std::make_shared<Run>(loop_);
+    auto run = std::make_shared<Run>(loop_, m.request);
     co_await carry_out(*s, m, run);
-    if (!m.dry_run && run->count > 0) {
+    if (!m.dry_run && run->course.is.count > 0) {
       manager_.event()->runners.look_again();
     }
-    done.count = run->count;
-    if (m.verb == Verb::flush && !m.dry_run) tell_flush(m, run->count, s->by(m));
+    done.count = run->course.is.count;
+    if (m.verb == Verb::flush && !m.dry_run) tell_flush(m, run->course.is.count, s->by(m));
     if (run->why != Outcome::ok) {
       done.outcome = run->why;
       done.text = run->failed;

@@ -17,7 +17,6 @@ using namespace ipc::queue;
 
 namespace {
 constexpr std::size_t kSlice = 50;  // entries that are found at a time
-constexpr auto kProgressEvery = milliseconds(250);
 
 constexpr int kLooks = 3;  // for what moved just when it was to be shown
 constexpr std::size_t kMaxSeen =
@@ -159,14 +158,32 @@ async::Task<Walks::Turn> QueueServer::walk_turn() {
   co_return Walks::Turn(loop_.clock().now());
 }
 
-/// Nothing is said not to be there because its receiver's word is read, or its record written, a moment later.
-async::Task<void> QueueServer::all_written(Session& s, std::uint64_t request) {
-  co_await loop_.next_turn();
-  const auto scan = manager_.find_stored({});
-  while (!scan->settled() && s.channel.is_open()) {
-    co_await next_commit();
-    if (!scan->settled()) (void)s.channel.send(Progress{request, 0, 0, 0});  // a tool that is gone is seen by that
+bool QueueServer::tell(Session& s, Course& course) {
+  if (loop_.now() - course.told >= kProgressEvery) {
+    course.told = loop_.now();
+    (void)s.channel.send(course.is);
   }
+  return s.channel.is_open();
+}
+
+async::Task<bool> QueueServer::report(Session& s, Course& course) {
+  (void)tell(s, course);
+  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)})) co_return false;
+  co_return s.channel.is_open();
+}
+
+async::Task<bool> QueueServer::settle(Session& s, Course& course, const queue_log::Scan& scan) {
+  while (!scan.settled()) {
+    co_await next_commit();
+    if (!co_await report(s, course)) co_return false;
+  }
+  co_return true;
+}
+
+async::Task<void> QueueServer::next_commit() {
+  auto committed = std::make_shared<async::Event>(loop_);
+  manager_.after_commit([committed] { committed->set(); });
+  (void)co_await committed->wait({.deadline = loop_.now() + kProgressEvery});
 }
 
 async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vector<std::string> ids, Shown& shown,
@@ -183,7 +200,7 @@ async::Task<Result<std::vector<std::string>>> QueueServer::look(Session& s, cons
                                                                 Shown& shown, const See& see) {
   // Before the scan begins: what moves between its beginning and its first step might not be met.
   Walks::Turn turn = co_await walk_turn();
-  SteadyTime reported = loop_.now();
+  Course course(m.request, loop_.now());
   std::optional<WallTime> second;
   const std::size_t wanted = ids.size();
   auto scan = manager_.find_stored(std::move(ids), queue_log::InTransit::shown);
@@ -197,11 +214,9 @@ async::Task<Result<std::vector<std::string>>> QueueServer::look(Session& s, cons
     if (scan->second_pass() && !second) second = loop_.clock().wall_now();
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());
-    if (loop_.now() - reported >= kProgressEvery) {
-      reported = loop_.now();
-      const auto progress = scan->progress();
-      (void)s.channel.send(Progress{m.request, progress.done, progress.of, shown.count});
-    }
+    const auto progress = scan->progress();
+    course.is = {m.request, progress.done, progress.of, shown.count};
+    (void)tell(s, course);
     for (const auto& l : *some) {
       // A version of the second pass: the one before it was shown by the first pass, where it was.
       const bool again = l.later && second && !l.unmet && l.appended >= *second;
@@ -368,7 +383,11 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
     auto queued = co_await each(*s, m, ids, shown, see);
     std::erase_if(ids, [&](const std::string& id) { return shown.ids.contains(queue_log::IdFilter::hash(id)); });
     if (by_id && queued && !ids.empty()) {
-      co_await all_written(*s, m.request);
+      // Nothing is said not to be there because its receiver's word is read, or its record written, a moment later.
+      co_await loop_.next_turn();
+      const auto now = manager_.find_stored({});
+      Course course(m.request, loop_.now());
+      if (!co_await settle(*s, course, *now)) co_return;
       queued = co_await each(*s, m, std::move(ids), shown, see);
     }
     if (all) all = std::move(queued);

@@ -75,6 +75,20 @@ class QueueServer {
   enum class Seen : std::uint8_t { yes, moved, gone };
   /// Called for each message that lives and may be meant.
   using See = std::function<async::Task<Seen>(const queue_log::Listed&)>;
+  static constexpr milliseconds kProgressEvery{250};
+  /// How far a request is, and when its tool was last told.
+  struct Course {
+    Course(std::uint64_t request, SteadyTime now) : told(now) { is.request = request; }
+    ipc::queue::Progress is;
+    SteadyTime told;
+  };
+  /// Tells the tool, unless that was just done. false: the tool is gone.
+  bool tell(Session& s, Course& course);
+  /// And waits while the tool does not read.
+  async::Task<bool> report(Session& s, Course& course);
+  /// Waits until what had come to this process when the scan began is on the disk: then the scan misses no message that
+  /// is on its way from one log to another. false: the tool is gone.
+  async::Task<bool> settle(Session& s, Course& course, const queue_log::Scan& scan);
   /// Until a walk through the queue may begin a turn.
   async::Task<Walks::Turn> walk_turn();
   void end_turn(const Walks::Turn& turn) { walks_.end(turn, loop_.clock().now(), manager_.commits()); }
@@ -85,8 +99,6 @@ class QueueServer {
   /// One look through the queue. Returns the ids of those that it missed, because they moved.
   async::Task<Result<std::vector<std::string>>> look(Session& s, const ipc::queue::List& m,
                                                      std::vector<std::string> ids, Shown& shown, const See& see);
-  /// What has come to this process by now is on the disk, or the tool is gone.
-  async::Task<void> all_written(Session& s, std::uint64_t request);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
@@ -126,11 +138,8 @@ class QueueServer {
   bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l, WallTime began,
              const Run& run);
   void give(const queue_log::Listed& l, const ipc::queue::Act& m, const std::shared_ptr<Run>& run, std::string by);
-  async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
   /// Or some time without one.
   async::Task<void> next_commit();
-  /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
-  async::Task<bool> settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan);
 
   async::Loop& loop_;
   Watches watches_;

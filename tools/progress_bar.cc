@@ -19,13 +19,13 @@ std::string ProgressBar::line(const std::string& what, std::uint64_t done, std::
                               const BarForm& form) {
   constexpr std::uint64_t kWidth = 30;
   done = std::min(done, total);
-  const std::uint64_t parts = total == 0 ? 0 : done * kWidth / total;
+  const std::uint64_t parts = done * kWidth / total;
   return fmt::format("{}: [{}{}] {:3}%  {} {}", what, std::string(parts, '#'), std::string(kWidth - parts, '.'),
-                     total == 0 ? 0 : done * 100 / total, count, count == 1 ? form.one : form.more);
+                     done * 100 / total, count, count == 1 ? form.one : form.more);
 }
 
 void ProgressBar::show(std::uint64_t done, std::uint64_t total, std::uint64_t count) {
-  if (!terminal_ || clock_.now() < next_) return;
+  if (!terminal_ || total == 0 || clock_.now() < next_) return;
   next_ = clock_.now() + form_.every;
   std::fprintf(stderr, "\r%s\033[K", line(what_, done, total, count, form_).c_str());
   std::fflush(stderr);

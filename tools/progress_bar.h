@@ -30,10 +30,10 @@ class ProgressBar {
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
-  /// done of total: parts of the work; count: messages processed.
+  /// done of total: parts of the work; count: messages processed. Nothing is drawn while the total is not known (0).
   void show(std::uint64_t done, std::uint64_t total, std::uint64_t count);
   void clear();
-  /// The text that show() writes. Pure.
+  /// The text that show() writes; total is not 0. Pure.
   static std::string line(const std::string& what, std::uint64_t done, std::uint64_t total, std::uint64_t count,
                           const BarForm& form = BarForm());
 

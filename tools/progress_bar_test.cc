@@ -48,9 +48,8 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_part_that_is_done_and_the_messages) {
   BOOST_TEST(ProgressBar::line("Deleting", 10, 40, 1) == "Deleting: [#######.......................]  25%  1 message");
   BOOST_TEST(ProgressBar::line("Deleting", 40, 40, 123456) ==
              "Deleting: [##############################] 100%  123456 messages");
-  // The queue grows while it is searched; an unknown total is no progress.
+  // The queue grows while it is searched.
   BOOST_TEST(ProgressBar::line("Deleting", 50, 40, 2).find("] 100%") != std::string::npos);
-  BOOST_TEST(ProgressBar::line("Deleting", 0, 0, 2).find("]   0%") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) {
@@ -65,6 +64,7 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_one_line_drawn_over_itself_and_taken_away) 
   {
     const StandardError instead(slave.get());
     ProgressBar bar("Deleting");
+    bar.show(0, 0, 0);  // it is not known yet how much there is to do
     bar.show(1, 4, 5);
     bar.show(2, 4, 7);
     drawn = arrived(terminal.get(), first.size() + second.size());

@@ -356,7 +356,7 @@ Gate* Shaping::named_source(std::string_view source) {
 }
 
 void Shaping::judge(const Job& j) {
-  if (!options_.shaping->limit || j.route->cluster->group == nullptr) return;
+  if (!sets_limits_ || j.route->cluster->group == nullptr) return;
   RouteSet& r = *j.route;
   Group& g = *r.cluster->group;
   if (r.limits_judged == SteadyTime{} || old(r.limits_judged)) {
@@ -377,7 +377,9 @@ void Shaping::judge(const Job& j) {
 void Shaping::judge(Group& g) {
   if (g.provider == nullptr || (g.judged != SteadyTime{} && !old(g.judged))) return;
   g.judged = clock_.now;
-  const auto limit = options_.shaping->limit("provider:" + g.name);
+  const auto& asked = options_.shaping->limit;
+  auto limit = asked ? asked("provider:" + g.name) : ShapingOptions::Limit{};
+  if (!limit.limits()) limit = g.provider->limit;
   if (limit == g.all.set) return;
   g.all.set = limit;
   learned_changed(g.all);

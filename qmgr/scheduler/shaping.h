@@ -37,7 +37,11 @@ namespace pen::qmgr::scheduler {
 class Shaping {
  public:
   Shaping(const Options& options, const Clock& clock, destdb::Table& table)
-      : options_(options), clock_(clock), table_(table), spent_(clock) {}
+      : options_(options),
+        clock_(clock),
+        table_(table),
+        sets_limits_(on() && (options.shaping->limit || options.shaping->rules.limits())),
+        spent_(clock) {}
   /// Whether something may be limited: else nothing here is asked.
   bool on() const { return options_.shaping != nullptr; }
 
@@ -183,6 +187,7 @@ class Shaping {
   const Options& options_;
   const Clock& clock_;
   destdb::Table& table_;
+  const bool sets_limits_;  // the administrator
   std::unordered_map<std::string, std::unique_ptr<Group>> groups_;
   std::unordered_map<std::string, std::unique_ptr<Sender>> senders_;
   std::map<std::string, std::unique_ptr<Gate>, std::less<>> named_;  // the administrator's, and those asked for in vain

@@ -20,7 +20,8 @@ struct ShapingOptions {
   shaping::Pace pace;
   using Limit = shaping::Limit;
   /// delivery_limit_maps: for "provider:NAME", "domain:NAME", "source:NAME" and "tenant:NAME". Asked when one is met,
-  /// and again when the answer is older than Options::rule_time. Must not wait. Empty: there are no limits.
+  /// and again when the answer is older than Options::rule_time. A limit of a provider stands in place of the one that
+  /// the rules give it. Must not wait. Empty: there are no limits but those of the rules.
   std::function<Limit(const std::string& name)> limit;
 };
 

@@ -1,267 +1,19 @@
-/// Shaping in virtual time: receivers with limits that nobody tells, and mail of several senders to them.
+/// Shaping in virtual time: rates, rests and connections that are found and kept to.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
-#include <set>
+#include <string>
+#include <utility>
 
-#include "lib/base/random.h"
-#include "lib/mail/stated_delay.h"
-#include "lib/queue/shaping/rules_file.h"
-#include "lib/queue/shaping/shared_rates.h"
-#include "qmgr/scheduler/scheduler.h"
+#include "qmgr/scheduler/shaping_fixture.h"
 
 namespace pen::qmgr {
+
+BOOST_AUTO_TEST_SUITE(scheduler_shaping)
+
 namespace {
-
-using Mode = ShapingOptions::Mode;
-
-constexpr std::string_view kRules = R"rules(
-provider big .big.example
-rule big-domain   provider=big dsn=4.7.28 text="dkim domain" class=rate scope=signing-domain
-rule big-rate     provider=big dsn=4.7.28 class=rate scope=source
-rule big-block    provider=big code=550 text="(s3150)" class=block scope=source pause=1h
-rule big-customer provider=big code=550 text="(customer)" class=block scope=envelope-domain pause=1h
-rule big-many     provider=big text="number of connections" class=connections scope=source
-rule big-user     provider=big dsn=4.2.1 class=recipient scope=recipient pause=20m
-rule big-unsigned provider=big dsn=5.7.26 class=configuration
-)rules";
-
-struct ClusterTable : destdb::MemoryTable {
-  bool clustered = false;
-  shaping::SharedRates rates{{}};
-  shaping::SharedRates* shared_rates() override { return clustered ? &rates : nullptr; }
-};
-
-/// A receiver's answer; empty: delivered.
-using Answer = std::function<std::string(const std::string& host, const std::string& domain, SteadyTime now)>;
-
-class Receivers {
- public:
-  ShapingOptions shaping;
-  TransportLimits limits;
-  Options options;
-  Answer answer = [](auto&&...) { return std::string(); };
-  std::string refuses_to_talk;  // each connection, with these words
-  std::uint32_t connections_borne = 1'000'000;
-  std::vector<std::string> hosts{"mx1.big.example", "mx2.big.example"};
-  ClusterTable table;
-  milliseconds service{100}, leaves{0};
-
-  std::map<std::string, std::uint64_t> delivered, put_off, failed;  // by sender's domain
-  std::uint64_t refusals = 0, ticks = 0, offered = 0;
-  std::uint32_t most_connections = 0;
-  std::map<std::string, SteadyTime> last_delivery;
-  std::vector<std::string> news, reasons;
-  seconds blocked{0};                          // a source, for the longest time
-  bool keeps_offering = false;                 // a sender whose mail is done comes again
-  std::map<std::string, std::string> tenants;  // by sender's domain, which is a tenant of its own else
-  std::map<std::string, Urgency> urgency;      // by sender's domain
-  std::map<std::string, std::string> signers;  // by sender's domain: another one that signs it
-
-  explicit Receivers(Mode mode) {
-    shaping.mode = mode;
-    BOOST_REQUIRE(shaping::read_rules(kRules, "rules", shaping.rules));
-  }
-  Scheduler& core() {
-    if (!core_) {
-      options.shaping = std::make_shared<const ShapingOptions>(shaping);
-      core_ = std::make_unique<Scheduler>(options, [this](std::string_view) { return limits; }, table, random_);
-    }
-    core_->set_time(now_, wall());
-    return *core_;
-  }
-  void restart() { core_.reset(), connections_.clear(), messages_.clear(), events_.clear(); }
-  void offer(const std::string& domain, std::size_t count, SourceNumber source = 0, std::string to = "m.example") {
-    for (std::size_t i = 0; i < count; ++i) {
-      const MessageNumber n = ++offered;
-      messages_[n] = {domain, to, source, now_};
-      begin(n);
-    }
-  }
-  void run(seconds time) { run_for(time); }
-  void run_for(milliseconds time) {
-    const SteadyTime end = now_ + time;
-    for (;;) {
-      carry_out();
-      SteadyTime next = core().next_wake();
-      const bool tick = events_.empty() || next <= events_.begin()->first;
-      if (!tick) next = events_.begin()->first;
-      if (next > end) break;
-      now_ = std::max(now_, next);
-      if (tick) {
-        ++ticks;
-        core().tick();
-      } else {
-        auto what = std::move(events_.begin()->second);
-        events_.erase(events_.begin());
-        what();
-      }
-    }
-    now_ = end;
-    core();
-  }
-  std::string limit_of(const std::string& group, const std::string& domain = {}) {
-    std::string found = "none";
-    core().each_limit([&](const LimitState& s) {
-      if (s.group == group && s.domain == domain && s.rate.limits()) found = shaping::to_string(s.rate);
-    });
-    return found;
-  }
-  SteadyTime now() const { return now_; }
-  WallTime wall() const {
-    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) + seconds(1'800'000'000));
-  }
-  seconds rests(const std::string& group, const std::string& domain = {}) {
-    seconds found{0};
-    core().each_limit([&](const LimitState& s) {
-      if (s.group == group && s.domain == domain) found = std::chrono::round<seconds>(s.held);
-    });
-    return found;
-  }
-  bool told(std::string_view words) const {
-    return std::ranges::any_of(news, [&](const auto& n) { return n.contains(words); });
-  }
-
- private:
-  struct Message {
-    std::string domain, to;
-    SourceNumber source = 0;
-    SteadyTime arrived{};
-  };
-  struct Connection {
-    std::string host;
-    SteadyTime busy_until{};
-    bool leaving = false;
-  };
-
-  void at(SteadyTime when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
-  void begin(MessageNumber n) {
-    const std::string& domain = messages_.at(n).domain;
-    const auto tenant = tenants.find(domain);
-    core().admit(n, {0}, messages_.at(n).source, tenant == tenants.end() ? domain : tenant->second, domain,
-                 urgency.contains(domain) ? urgency.at(domain) : Urgency::normal,
-                 signers.contains(domain) ? std::string_view(signers.at(domain)) : std::string_view());
-    carry_out();
-  }
-  void ended(MessageNumber n, bool again, seconds wait = seconds(0)) {
-    core().forget(n);
-    if (again)
-      at(now_ + wait, [this, n] { begin(n); });
-    else
-      messages_.erase(n);
-  }
-  /// As qmgr has it: the message's age, within the bounds, or what was stated.
-  void deferred(MessageNumber n, const mail::DeliveryStatus& status) {
-    const Message& m = messages_.at(n);
-    ++put_off[m.domain];
-    if (reasons.size() < 1000) reasons.push_back(status.text);
-    const auto age = std::chrono::duration_cast<seconds>(now_ - m.arrived);
-    const auto usual = std::clamp(age, seconds(300), seconds(4000));
-    const auto wait =
-        std::clamp(mail::stated_delay(status).value_or(usual),
-                   scheduler::was_put_off(status) ? seconds(300) : std::max(seconds(300), usual / 4), seconds(4000));
-    // As the queue log has it: the next of a few intervals.
-    for (const int s : {300, 600, 1200, 2400, 4000})
-      if (seconds(s) >= wait) return ended(n, true, seconds(s));
-  }
-  void carry_out() {
-    for (;;) {
-      for (auto& n : core().take_shaping_news()) news.push_back((n.warning ? "warning: " : "") + n.text);
-      const auto actions = core().take_actions();
-      if (actions.empty()) return;
-      for (const auto& a : actions) std::visit([this](const auto& x) { act(x); }, a);
-    }
-  }
-  void act(const RouteRecipient& a) {
-    const Message& m = messages_.at(a.message);
-    ipc::route::Resolved r;
-    r.transport = "smtp";
-    r.nexthop = m.to;
-    r.recipient = "user@" + m.to;
-    ipc::route::Level level;
-    for (const auto& h : m.to == "small.example" ? std::vector<std::string>{"mx.small.example"} : hosts) {
-      ipc::Destination d;
-      d.transport = "smtp";
-      d.host = h;
-      d.address = "192.0.2." + std::to_string(h.starts_with("mx.") ? 100 : 1 + level.destinations.size());
-      d.port = 25;
-      level.destinations.push_back(d);
-    }
-    r.levels.push_back(level);
-    r.valid_for = seconds(3600);
-    core().routed(a.message, a.ordinal, r);
-  }
-  void act(const OpenConnection& a) {
-    connections_[a.connection] = {a.destination.host, {}};
-    // A connection that is asked to end sees that before the next one comes, unless it has work.
-    const auto count = static_cast<std::uint32_t>(std::ranges::count_if(
-        connections_, [this](const auto& c) { return !c.second.leaving || c.second.busy_until > now_ - leaves; }));
-    const bool refused = count > connections_borne;
-    if (!refused) most_connections = std::max(most_connections, count);
-    at(now_ + milliseconds(50), [this, number = a.connection, refused] {
-      const std::string words = refused ? "421 4.7.0 too large a number of connections" : refuses_to_talk;
-      if (words.empty()) {
-        core().opened(number, {});
-        return;
-      }
-      connections_.erase(number);
-      ++refusals;
-      const auto trouble =
-          words[0] == '5' ? ipc::delivery::Trouble::greeting_5xx : ipc::delivery::Trouble::greeting_4xx;
-      core().closed(number, false, trouble, said(words, mail::Action::deferred), {});
-    });
-  }
-  static mail::DeliveryStatus said(const std::string& words, mail::Action action) {
-    return {action, words.substr(4, 5), "host said: " + words, "smtp; " + words, "mx.big.example"};
-  }
-  void act(const HandJob& a) {
-    Connection& c = connections_.at(a.connection);
-    c.busy_until = std::max(c.busy_until, now_) + service;
-    at(c.busy_until, [this, a, host = c.host] { done(a, host); });
-  }
-  void done(const HandJob& a, const std::string& host) {
-    const std::string domain = messages_.at(a.message).domain, to = messages_.at(a.message).to;
-    const std::string words = answer(host, domain, now_);
-    if (words.empty()) {
-      ++delivered[domain];
-      last_delivery[domain] = now_;
-      core().job_done(a.job, service, JobEnd::served);
-      const SourceNumber source = messages_.at(a.message).source;
-      ended(a.message, false);
-      if (keeps_offering) offer(domain, 1, source, to);
-      return;
-    }
-    ++refusals;
-    auto status = said(words, words[0] == '5' ? mail::Action::failed : mail::Action::deferred);
-    const std::string recipient = "user@" + to;
-    const ComplaintVerdict verdict = core().complained(a.job, {.recipient = recipient}, status);
-    blocked = std::max(blocked, verdict.blocked);
-    core().job_done(a.job, service, words[0] == '5' ? JobEnd::served : JobEnd::put_off);
-    if (words[0] != '5' || verdict.put_off) return deferred(a.message, status);
-    ++failed[domain];
-    ended(a.message, false);
-  }
-  void act(const CloseConnection& a) {
-    connections_.at(a.connection).leaving = true;
-    // When what is in hand is done.
-    at(std::max(now_, connections_.at(a.connection).busy_until) + leaves, [this, number = a.connection] {
-      connections_.erase(number);
-      core().closed(number, true, ipc::delivery::Trouble::none, {}, {});
-    });
-  }
-  void act(const DeferRecipients& a) { deferred(a.message, a.status); }
-
-  Random random_{11};
-  SteadyTime now_{seconds(100'000)};
-  std::unique_ptr<Scheduler> core_;
-  std::multimap<SteadyTime, std::function<void()>> events_;
-  std::map<ConnectionNumber, Connection> connections_;
-  std::map<MessageNumber, Message> messages_;
-};
-
 /// So many in a minute, and a twentieth of that at once.
 struct HiddenRate {
   explicit HiddenRate(double r) : per_minute(r), burst(std::max(r / 20, 1.0)), tokens(burst) {}
@@ -275,9 +27,6 @@ struct HiddenRate {
     return true;
   }
 };
-
-constexpr const char* kTooMuch = "421 4.7.28 an unusual rate of mail from your IP address";
-constexpr const char* kTooMuchOfDomain = "421 4.7.28 an unusual rate of mail from your DKIM domain";
 
 /// A receiver's bound that nobody tells: is one more taken now?
 using Bound = std::function<bool(SteadyTime)>;
@@ -326,8 +75,6 @@ struct Flood {
   Bound bound;
 };
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(scheduler_shaping)
 
 BOOST_AUTO_TEST_CASE(a_rate_that_nobody_told_is_found) {
   struct {
@@ -597,6 +344,35 @@ BOOST_AUTO_TEST_CASE(what_the_administrator_set_is_kept_to_and_dealt_in_turns) {
   BOOST_TEST(world.delivered["flood.example"] == 5000U);
 }
 
+BOOST_AUTO_TEST_CASE(limits_of_the_rules_file_hold_where_delivery_limit_maps_have_none) {
+  for (const bool in_maps : {false, true}) {
+    Receivers world(Mode::no);
+    BOOST_REQUIRE(
+        shaping::read_rules("provider big .big.example rate=20/s,300/m connections=3\n", "own", world.shaping.rules));
+    world.shaping.limit = [in_maps](const std::string& name) {
+      return in_maps && name == "provider:big" ? ShapingOptions::Limit{.rates = shaping::Rate::per_second(2)}
+                                               : ShapingOptions::Limit{};
+    };
+    if (!in_maps) world.shaping.limit = nullptr;
+    world.limits.destination_concurrency = 10;
+    world.offer("a.example", 1000, 1);
+    world.offer("a.example", 100, 1, "small.example");
+    world.run(seconds(60));
+    std::string set;
+    std::uint32_t connections = 0;
+    world.core().each_limit([&](const LimitState& s) {
+      if (s.group != "big") return;
+      set = to_string(s.set);
+      connections = s.connections;
+    });
+    BOOST_TEST(set == (in_maps ? "2/s" : "20/s,300/m"));
+    BOOST_TEST(connections == (in_maps ? 0U : 3U));
+    const auto n = world.delivered["a.example"] - 100;
+    BOOST_TEST(n >= (in_maps ? 117U : 290U), n);
+    BOOST_TEST(n <= (in_maps ? 123U : 300U), n);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_rate_is_dealt_to_tenants_however_many_senders_they_have) {
   for (const std::uint32_t weight : {100U, 300U}) {
     Receivers world(Mode::no);
@@ -811,315 +587,6 @@ BOOST_AUTO_TEST_CASE(a_fault_of_the_sender_s_domain_slows_nobody_and_is_told_onc
   world.offer("unsigned.example", 1, 1);
   world.run(seconds(60));
   BOOST_TEST(world.news.size() == 2U);
-}
-
-BOOST_AUTO_TEST_CASE(without_its_server_a_host_of_a_cluster_goes_by_its_part) {
-  Receivers world(Mode::no);
-  world.table.clustered = true;
-  world.table.rates.set_hosts(2);
-  world.shaping.limit = [](const std::string& name) {
-    return name == "provider:big" ? ShapingOptions::Limit{.rates = shaping::Rate::per_second(10)}
-                                  : ShapingOptions::Limit{};
-  };
-  world.offer("a.example", 200, 1);
-  world.run(seconds(20));
-  BOOST_TEST(world.delivered["a.example"] >= 95U);
-  BOOST_TEST(world.delivered["a.example"] <= 102U);
-}
-
-namespace {
-/// The most that went within any time of this length.
-std::size_t most_within(const std::vector<SteadyTime>& went, seconds time) {
-  std::size_t most = 0, first = 0;
-  for (std::size_t last = 0; last < went.size(); ++last) {
-    while (went[last] - went[first] >= time) ++first;
-    most = std::max(most, last - first + 1);
-  }
-  return most;
-}
-/// Takes everything, and notes when.
-void note_times(Receivers& world, std::vector<SteadyTime>& went) {
-  world.limits.destination_concurrency = 20;
-  world.answer = [&went](auto&&, auto&&, SteadyTime now) {
-    went.push_back(now);
-    return std::string();
-  };
-}
-void set_rates(Receivers& world, std::string_view rates) {
-  world.shaping.limit = [rates = *parse_rates(rates)](const std::string& name) {
-    return name == "provider:big" ? ShapingOptions::Limit{.rates = rates} : ShapingOptions::Limit{};
-  };
-}
-QuotaState quota_of(Receivers& world) {
-  QuotaState found;
-  world.core().each_limit([&](const LimitState& s) {
-    if (!s.quotas.empty()) found = s.quotas.back();
-  });
-  return found;
-}
-/// What a restart finds.
-using Disk = std::map<std::string, std::string>;
-void write(Receivers& world, Disk& disk, bool last) {
-  for (const Spent& s : world.core().take_spent(last)) {
-    BOOST_TEST(s.key.starts_with(kSpentKey));
-    disk.erase(s.key);
-    if (s.value) disk[s.key] = *s.value;
-  }
-}
-void restart(Receivers& world, const Disk& disk) {
-  world.restart();
-  for (const auto& [key, value] : disk) BOOST_TEST(world.core().load_spent(key, value));
-}
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(two_rates_at_once_hold_and_both_are_used) {
-  Receivers world(Mode::no);
-  std::vector<SteadyTime> went;
-  note_times(world, went);
-  set_rates(world, "20/s,300/m");
-  world.offer("flood.example", 5000, 1);
-  world.run(seconds(14));
-  BOOST_TEST(went.size() >= 270U);  // at the quick rate
-  world.run(seconds(586));
-  BOOST_TEST(most_within(went, seconds(60)) <= 300U);
-  BOOST_TEST(most_within(went, seconds(1)) <= 22U);
-  BOOST_TEST(went.size() >= 2900U, went.size());
-  BOOST_TEST(world.ticks < 20 * went.size(), world.ticks);
-}
-
-BOOST_AUTO_TEST_CASE(an_hour_s_quota_is_kept_to_and_used_by_mail_that_was_put_off) {
-  Receivers world(Mode::no);
-  std::vector<SteadyTime> went;
-  note_times(world, went);
-  set_rates(world, "20/s,2000/h");
-  world.offer("flood.example", 12'000, 1);
-  world.run(seconds(120));
-  BOOST_TEST(went.size() == 2000U);
-  QuotaState seen = quota_of(world);
-  BOOST_TEST(seen.used == 2000U);
-  BOOST_TEST(seen.most == 2000U);
-  // Opens when the first part of it is an hour ago, and mail that waits goes then.
-  const auto left = std::chrono::duration_cast<milliseconds>(went.front() + seconds(3600) - world.now());
-  BOOST_TEST((seen.opens >= left && seen.opens < left + seconds(3)));
-  world.reasons.clear();
-  const std::size_t before = went.size();
-  world.run(std::chrono::floor<seconds>(seen.opens) - seconds(1));
-  BOOST_TEST(went.size() == before);
-  BOOST_TEST(world.reasons.back().starts_with("big has had 2000/h, try again in "), world.reasons.back());
-  world.offer("calm.example", 1, 2);
-  world.run(seconds(30));
-  BOOST_TEST(world.delivered["calm.example"] == 1U);
-  world.run(std::chrono::hours(5) - seconds(3700));
-  BOOST_TEST(most_within(went, seconds(3600)) <= 2000U);
-  BOOST_TEST(went.size() >= 9900U, went.size());
-  world.run(std::chrono::hours(3));
-  BOOST_TEST(went.size() == 12'001U);
-  BOOST_TEST(world.ticks < 20 * went.size(), world.ticks);
-}
-
-BOOST_AUTO_TEST_CASE(what_a_quota_has_used_outlives_the_scheduler) {
-  for (const bool killed : {false, true}) {
-    Receivers world(Mode::no);
-    std::vector<SteadyTime> went;
-    note_times(world, went);
-    set_rates(world, "20/s,600/h");
-    Disk disk;
-    world.offer("a.example", 400, 1);
-    for (int i = 0; i < 3; ++i) {
-      world.run(seconds(5));
-      write(world, disk, false);
-    }
-    BOOST_TEST(disk.size() == 1U);
-    world.run(seconds(4));  // the next would be written in a moment
-    if (!killed) {
-      world.run(seconds(10));
-      write(world, disk, true);
-    }
-    restart(world, disk);
-    world.offer("a.example", 1000, 1);
-    world.run(seconds(100));
-    // After a kill as many count as could have gone at the rate since the last of them was written.
-    BOOST_TEST(went.size() <= 600U, went.size());
-    BOOST_TEST(went.size() >= (killed ? 470U : 600U), went.size());
-    world.run(std::chrono::hours(4));
-    BOOST_TEST(most_within(went, seconds(3600)) <= 600U, killed << ": " << most_within(went, seconds(3600)));
-    BOOST_TEST(went.size() >= 1080U, went.size());
-    // What says nothing any more is written no more.
-    world.run(std::chrono::hours(20));
-    write(world, disk, false);
-    write(world, disk, false);
-    write(world, disk, false);
-    BOOST_TEST(disk.empty());
-  }
-}
-
-BOOST_AUTO_TEST_CASE(what_a_quota_has_used_outlives_a_rest_without_mail) {
-  Receivers world(Mode::no);
-  std::vector<SteadyTime> went;
-  note_times(world, went);
-  world.limits.rate_limit = *parse_rates("20/s,50/h");
-  Disk disk;
-  for (int i = 0; i < 10; ++i) {
-    world.offer("a.example", 10, 1, "small.example");
-    world.run(seconds(330));  // its hosts are forgotten meanwhile
-    write(world, disk, false);
-  }
-  BOOST_TEST(most_within(went, seconds(3600)) <= 50U);
-  BOOST_TEST(went.size() >= 50U);
-  restart(world, disk);
-  world.offer("a.example", 100, 1, "small.example");
-  world.run(std::chrono::hours(5));
-  BOOST_TEST(most_within(went, seconds(3600)) <= 50U);
-  BOOST_TEST(went.size() == 150U, went.size());
-}
-
-BOOST_AUTO_TEST_CASE(an_order_may_have_several_rates_and_outlives_the_scheduler) {
-  Receivers world(Mode::yes);
-  std::vector<SteadyTime> went;
-  note_times(world, went);
-  world.offer("a.example", 1, 1);
-  world.run(seconds(1));
-  BOOST_TEST(world.core().order_rate("big", *parse_rates("20/s,100/m")));
-  world.restart();
-  world.offer("a.example", 1000, 1);
-  world.run(seconds(180));
-  BOOST_TEST(most_within(went, seconds(60)) <= 101U);  // the first went before the order
-  BOOST_TEST(went.size() >= 290U);
-  // With one that is set, the less of each time holds.
-  set_rates(world, "10/s,60/m,1000/h");
-  world.restart();
-  world.offer("a.example", 1000, 1);
-  world.run(seconds(30));
-  std::vector<std::string> quotas;
-  world.core().each_limit([&](const LimitState& s) {
-    for (const auto& q : s.quotas) quotas.push_back(to_string(q.quota));
-  });
-  BOOST_TEST((quotas == std::vector<std::string>{"60/m", "1000/h"}));
-  BOOST_TEST(world.core().order_rate("big", {}));
-  world.core().each_limit([&](const LimitState& s) { BOOST_TEST(to_string(s.set) == "10/s,60/m,1000/h"); });
-}
-
-namespace {
-/// A server that grants whatever is asked for, at once.
-void run_with_server(Receivers& world, seconds time) {
-  for (milliseconds t{0}; t < time; t += milliseconds(100)) {
-    world.run_for(milliseconds(100));
-    for (const auto& request : world.table.rates.take_requests()) {
-      if (const auto* ask = std::get_if<shaping::SharedRates::Ask>(&request))
-        world.table.rates.answered(
-            ask->id, {.granted = ask->wanted, .wait = {}, .version = ask->version, .learned = {}, .age = {}});
-      else if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request))
-        world.table.rates.told(tell->id, 1, true);
-    }
-    for (const auto& effect : world.table.rates.take_effects())
-      if (const auto* ready = std::get_if<shaping::SharedRates::Ready>(&effect)) world.core().rate_ready(ready->key);
-  }
-}
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(in_a_cluster_each_host_has_its_part_of_a_quota) {
-  for (const std::uint32_t hosts : {2U, 7U}) {
-    Receivers world(Mode::no);
-    std::vector<SteadyTime> went;
-    note_times(world, went);
-    world.table.clustered = true;
-    world.table.rates.up(hosts);
-    set_rates(world, "10/s,6/m");
-    world.offer("a.example", 8, 1);
-    run_with_server(world, seconds(50));
-    BOOST_TEST(went.size() == (hosts == 2 ? 3U : 1U), hosts);  // of seven hosts each has one in two minutes
-    // It opens by itself, though no answer of the server wakes it.
-    run_with_server(world, seconds(20));
-    BOOST_TEST(went.size() == (hosts == 2 ? 6U : 1U), hosts);
-    run_with_server(world, seconds(60));
-    BOOST_TEST(went.size() == (hosts == 2 ? 8U : 2U), hosts);
-    BOOST_TEST(quota_of(world).most == (hosts == 2 ? 3U : 1U));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(in_a_cluster_mail_goes_on_when_a_rest_is_over) {
-  Receivers world(Mode::yes);
-  world.limits.destination_concurrency = 1;
-  world.table.clustered = true;
-  world.table.rates.up(2);
-  bool complains = true;
-  world.answer = [&](auto&&...) { return std::exchange(complains, false) ? kTooMuch : ""; };
-  world.shaping.pace.pause = seconds(60);
-  world.offer("a.example", 3, 1);
-  // Before the one that was put off comes back, and brings the gate to somebody's mind.
-  run_with_server(world, seconds(200));
-  BOOST_TEST(world.delivered["a.example"] == 2U);
-  run_with_server(world, seconds(400));
-  BOOST_TEST(world.delivered["a.example"] == 3U);
-}
-
-BOOST_AUTO_TEST_CASE(connections_that_are_set_are_those_of_all_hosts_together) {
-  for (const std::string name : {"domain:m.example", "tenant:a.example", "provider:big"}) {
-    Receivers world(Mode::no);
-    world.options.tenants = true;
-    world.table.clustered = true;
-    world.table.rates.set_hosts(2);
-    world.shaping.limit = [name](const std::string& asked) {
-      return asked == name ? ShapingOptions::Limit{.rates = {}, .connections = 4} : ShapingOptions::Limit{};
-    };
-    world.offer("a.example", 1000, 1);
-    world.run(seconds(10));
-    const auto n = world.delivered["a.example"];  // ten a second by each of two
-    BOOST_TEST(n >= 180U, name << ": " << n);
-    BOOST_TEST(n <= 205U, name << ": " << n);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(what_another_host_learned_counts_whatever_its_clock_says) {
-  Receivers world(Mode::yes);
-  world.table.clustered = true;
-  world.table.rates.up(2);
-  world.offer("a.example", 1, 1);
-  world.run(seconds(1));
-  // Nothing limits it here: it asks what others know of the provider, and of the sender there.
-  std::set<std::string> asked;
-  for (const auto& request : world.table.rates.take_requests())
-    if (const auto* ask = std::get_if<shaping::SharedRates::Ask>(&request)) asked.insert(ask->key);
-  BOOST_TEST(asked.contains("big|||"));
-  BOOST_TEST(asked.contains("big||a.example|"));
-  // The other's clock is an hour ahead, and it said this two seconds ago.
-  const WallTime then = world.wall() + std::chrono::hours(1) - seconds(2);
-  shaping::Learned learned;
-  learned.rate = shaping::Rate::per_minute(7).thousandths;
-  learned.complaints = 1;
-  learned.complained = learned.used = then;
-  learned.held_until = then + seconds(600);
-  learned.next_rise = learned.held_until + seconds(300);
-  world.core().rate_heard("big|||", encode(learned), seconds(2));
-  BOOST_TEST(world.limit_of("big") == "7/m");
-  BOOST_TEST(world.rests("big").count() == 598);
-  // Forgotten there, forgotten here.
-  world.core().rate_heard("big|||", encode(shaping::Learned{}), seconds(0));
-  BOOST_TEST(world.limit_of("big") == "none");
-}
-
-BOOST_AUTO_TEST_CASE(who_has_not_heard_of_a_complaint_does_not_undo_it) {
-  Receivers world(Mode::yes);
-  world.table.clustered = true;
-  world.table.rates.up(2);
-  world.answer = [](auto&&...) { return kTooMuchOfDomain; };
-  world.offer("a.example", 1, 1);
-  world.run(seconds(10));
-  const std::string limit = world.limit_of("big", "d=a.example");
-  BOOST_TEST(limit == "1/m");
-  for (const auto& request : world.table.rates.take_requests())
-    if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) world.table.rates.told(tell->id, 1, true);
-  shaping::Learned risen;
-  risen.rate = shaping::Rate::per_minute(70).thousandths;
-  risen.complaints = 3;
-  risen.complained = world.wall() - seconds(5000);
-  risen.used = world.wall();
-  world.core().rate_heard("big||d=a.example|", encode(risen), seconds(0));
-  BOOST_TEST(world.limit_of("big", "d=a.example") == limit);
-  bool told = false;
-  for (const auto& request : world.table.rates.take_requests())
-    if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) told |= tell->key == "big||d=a.example|";
-  BOOST_TEST(told);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

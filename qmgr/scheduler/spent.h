@@ -1,8 +1,9 @@
 #pragma once
 /// What has gone within the times of quotas, kept over a restart and over the rest of a destination without mail.
 ///
-/// Use:     spent.used(g) for each message; spent.recall(g) for a gate that gets windows, spent.leaves(g) for one that
-///          goes. For each of take_changes() the caller writes or removes a record; load() at a start.
+/// Use:     spent.used(g) for each message; spent.recall(g) whenever the rates of a gate with windows were set, for it
+///          fills those that are new; spent.leaves(g) for a gate that goes, or has no windows any more. For each of
+///          take_changes() the caller writes or removes a record; load() at a start.
 /// Writes:  the caller's, now and then. What went between the last of them and a kill is not known: a record that was
 ///          written while messages went says so, and then as many count as could go in kUnwritten at the gate's rate.
 /// Bounds:  kMost records of gates that are not in memory; what comes beyond them is not kept.
@@ -32,7 +33,8 @@ class SpentQuotas {
 
   /// A message went through a gate with windows.
   void used(Gate& g);
-  /// The gate may have windows that it did not have. Its bucket knows the rate.
+  /// Windows that it has not seen before begin with what is known of them; one that it has seen stays as it is. Where
+  /// there is no new one nothing is looked up. The gate's bucket knows the rate.
   void recall(Gate& g);
   /// Its windows go, and what they say stays.
   void leaves(Gate& g);

@@ -17,14 +17,17 @@ struct Quotas {
     clock.now += time;
     clock.wall += time;
   }
-  static void give(Gate& g, std::string name, shaping::Quota quota = {10, seconds(60)}) {
-    g.name = std::move(name);
-    g.bucket.set(shaping::Rate::per_second(1), SteadyTime{});
+  static void add_window(Gate& g, shaping::Quota quota) {
     g.quotas.emplace_back().whole = quota;
     g.quotas.back().window.set(quota);
   }
+  static void give(Gate& g, std::string name, shaping::Quota quota = {10, seconds(60)}) {
+    g.name = std::move(name);
+    g.bucket.set(shaping::Rate::per_second(1), SteadyTime{});
+    add_window(g, quota);
+  }
   void go(Gate& g) {
-    g.quotas.front().window.take(clock.now);
+    for (GateQuota& q : g.quotas) q.window.take(clock.now);
     spent.used(g);
   }
   /// Returns how many records changed.
@@ -78,6 +81,27 @@ BOOST_AUTO_TEST_CASE(after_a_kill_as_many_count_as_could_have_gone) {
   BOOST_TEST(found("tenant:a") == 10U);  // of its ten
   write(true);
   BOOST_TEST(found("tenant:a") == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_window_that_a_gate_gets_later_begins_with_what_is_known_of_it) {
+  const shaping::Quota hour{100, seconds(3600)};
+  Gate g;
+  give(g, "tenant:a");
+  add_window(g, hour);
+  go(g);
+  write(true);
+  SpentQuotas next(clock);
+  for (const auto& [key, value] : disk) BOOST_TEST(next.load(key, value));
+  Gate again;
+  give(again, "tenant:a");
+  next.recall(again);
+  BOOST_TEST(again.quotas.front().window.used(clock.now) == 1U);
+  add_window(again, hour);
+  next.recall(again);
+  BOOST_TEST(again.quotas.back().window.used(clock.now) == 1U);
+  BOOST_TEST(again.quotas.front().window.used(clock.now) == 1U);  // not once more
+  next.recall(again);
+  BOOST_TEST(again.quotas.back().window.used(clock.now) == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_gate_that_only_seemed_to_go_keeps_its_record) {

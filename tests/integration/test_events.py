@@ -490,6 +490,24 @@ class Web(Suite):
                 self.assertIn(server.url, dropped[0]["reason"])
                 eventually(lambda: {1, dropped[0]["id"]} <= {e["id"] for e in server.events()}, mx.log)
 
+    def test_what_is_told_of_a_last_piece_that_cannot_be_read_can_be_read(self):
+        answer = {"now": 503}
+        with WebServer(self.SECRET, lambda n: answer["now"]) as server:
+            mx = self.prepared(server)
+            mx.start()
+            with mx:
+                send_all(mx, 3)
+                wait_logged(mx, lambda e: len(of(e, "removed")) == 3, "mail")
+                eventually(lambda: server.batches, mx.log)
+                path, = glob.glob(mx.path("data") + "/**/events-0*", recursive=True)
+                os.rename(path, path + ".away")  # the file stays open for what is written
+                os.mkdir(path)
+                answer["now"] = 200
+                mx.wait_log(re.escape(server.url) + ": at least 1 events are dropped: ")
+                dropped = of(wait_logged(mx, lambda e: of(e, "dropped"), "the loss"), "dropped")
+                eventually(lambda: dropped[0]["id"] in {e["id"] for e in server.events()}, mx.log)
+                self.assertEqual(len(of(logged(mx), "dropped")), 1)
+
 
 class Stopped(Suite):
     def test_mail_never_waits_for_a_penevents_that_does_not_read(self):

@@ -310,10 +310,8 @@ class Shaping(Suite):
                 peer.replies["MAIL"] = at_mail
             with Instance({**dns.settings(), "smtp_tcp_port": str(port), **SOON}, start=False) as mx:
                 # Of the route's hosts two are in the network, and one is nobody's.
-                rules = mx.write("own.rules", "provider big 127.0.0.0/24\n")
-                limits = mx.write("limits", "provider:big connections=1\n")
-                mx.set(shaping_rules_files=rules, delivery_limit_maps=f"texthash:{limits}",
-                       default_destination_concurrency_limit="2")
+                rules = mx.write("own.rules", "provider big 127.0.0.0/24 rate=100/s,5000/h connections=1\n")
+                mx.set(shaping="no", shaping_rules_files=rules, default_destination_concurrency_limit="2")
                 mx.start()
                 for i in range(12):
                     send(mx.port, f"s{i}@sender.example", [f"u{i}@big.example"], mail())
@@ -322,12 +320,14 @@ class Shaping(Suite):
                 explained = self.json(mx, "explain", "x@big.example")[0]
                 self.assertEqual(explained["limits"][0]["group"], "big")
                 self.assertEqual(explained["limits"][0]["connections"], 1)
+                self.assertEqual(explained["limits"][0]["set"], "100/s,5000/h")
                 held = {h["destination"].split(".")[1]: (h["connections"], h["connection_limit"])
                         for h in explained["hosts"]}
                 self.assertEqual(held["other"], (2, 2))
                 self.assertEqual(sorted([held["one"], held["two"]]), [(0, 1), (1, 1)])
                 text = mx.tool("pendest", "explain", "x@big.example", check=True).stdout
-                self.assertRegex(text, r"limit +big: 1 connections")
+                self.assertRegex(text, r"limit +big: .*1 connections")
+                self.assertRegex(text, r"limit +big: .*5000/h")
                 self.assertRegex(text, r"decision +rule 2: ")
                 go_on.set()
                 mx.wait_empty_queue()

@@ -108,11 +108,7 @@ std::vector<Change> DestDb::take_changes(std::size_t most) {
     if (const auto it = suspensions_.find(name); it != suspensions_.end()) c.suspension = it->second;
     return c;
   });
-  take(changed_notes_, [this](const std::string& key) {
-    Change c{Change::Kind::note, key, {}, {}};
-    if (const auto it = notes_.find(key); it != notes_.end()) c.note = it->second;
-    return c;
-  });
+  take(changed_notes_, [this](const std::string& key) { return note_as_it_is(key); });
   take(changed_learned_, [this](const std::string& key) {
     Change c{Change::Kind::learned, key, {}, {}};
     c.learned = find_learned(key);
@@ -120,6 +116,19 @@ std::vector<Change> DestDb::take_changes(std::size_t most) {
   });
   take(changed_, [this](const std::string& key) { return Change{Change::Kind::facts, key, find(key), {}}; });
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.key < b.key; });
+  return out;
+}
+
+Change DestDb::note_as_it_is(const std::string& key) const {
+  Change c{Change::Kind::note, key, {}, {}};
+  if (const auto it = notes_.find(key); it != notes_.end()) c.note = it->second;
+  return c;
+}
+
+std::vector<Change> DestDb::take_notes(const std::vector<std::string>& keys) {
+  std::vector<Change> out;
+  for (const std::string& key : keys)
+    if (changed_notes_.erase(key) > 0) out.push_back(note_as_it_is(key));
   return out;
 }
 

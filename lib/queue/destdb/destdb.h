@@ -98,6 +98,8 @@ class DestDb final : public MemoryTable {
   }
   /// The changes since the last call, at most `most`; changed() says whether there are more.
   std::vector<Change> take_changes(std::size_t most = SIZE_MAX);
+  /// The changes of these notes alone, which are not with the next ones then.
+  std::vector<Change> take_notes(const std::vector<std::string>& keys);
   /// For changes that could not be written: take_changes() will return these keys again, with their values by then.
   void put_back(const std::vector<Change>& changes);
   bool changed() const { return changes() > 0; }
@@ -123,6 +125,7 @@ class DestDb final : public MemoryTable {
 
  private:
   std::shared_ptr<File> file_;
+  Change note_as_it_is(const std::string& key) const;
   static bool stale(const Facts& f, WallTime now);
   void make_room();
   static bool stale(const shaping::Learned& l, WallTime now);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/lmdb/hints.h"
 #include "lib/base/random.h"
 #include "lib/testing/scratch.h"
 
@@ -212,6 +213,23 @@ BOOST_AUTO_TEST_CASE(a_note_outlives_a_restart_until_it_is_taken_away) {
   BOOST_TEST(open()->notes().empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_note_that_is_taken_alone_is_not_with_the_next_changes) {
+  auto db = open();
+  db->note("a", "1");
+  db->note("b", "2");
+  auto alone = db->take_notes({"a", "not changed"});
+  BOOST_TEST_REQUIRE(alone.size() == 1U);
+  BOOST_TEST(alone[0].key == "a");
+  BOOST_TEST((alone[0].note == "1"));
+  BOOST_TEST(db->take_notes({"a"}).empty());
+  BOOST_TEST(db->changes() == 1U);
+  db->put_back(alone);
+  db->note("a", std::nullopt);
+  alone = db->take_notes({"a"});
+  BOOST_TEST_REQUIRE(alone.size() == 1U);
+  BOOST_TEST(!alone[0].note.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_could_not_be_written_is_written_with_the_next_changes) {
   auto db = open();
   db->put("a", used_at(kNow));
@@ -285,6 +303,70 @@ BOOST_AUTO_TEST_CASE(learned_limits_are_kept_by_provider_source_and_domain) {
     BOOST_TEST(db->find_learned(of_one).has_value());
   }
   BOOST_TEST(!open()->find_learned(big).has_value());
+}
+
+namespace {
+/// What was learned, as versions wrote it that knew no orders of several rates.
+struct EarlierLearned {
+  std::uint64_t rate = 0, stood = 0, refused = 0;
+  std::uint32_t patience = 1, complaints = 0;
+  WallTime complained{}, held_until{}, next_rise{};
+  std::uint64_t ordered = 0;
+  std::uint32_t connections = 0;
+  WallTime connections_until{};
+  std::string reason, rule;
+  WallTime used{};
+  std::string block;
+  std::uint32_t step = 0, falls = 0, in_vain = 0;
+  PEN_FIELDS(rate, stood, refused, patience, complaints, complained, held_until, next_rise, ordered, connections,
+             connections_until, reason, rule, used, block, step, falls, in_vain)
+};
+struct EarlierRecord {
+  std::string key;
+  EarlierLearned learned;
+  PEN_FIELDS(key, learned)
+};
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(earlier_versions_read_what_was_learned_without_several_rates_and_are_read) {
+  {
+    auto db = open();
+    shaping::Learned l;
+    l.rate = 7000;
+    l.in_vain = 3;
+    l.used = kNow;
+    db->put_learned("one", l);
+    l.ordered_rates = "20/s,5000/h";
+    db->put_learned("several", l);
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  {
+    auto file = lmdb::open_hints(directory, std::size_t{1} << 31);
+    BOOST_REQUIRE(file.has_value());
+    std::vector<EarlierRecord> earlier;
+    std::string key;
+    BOOST_REQUIRE(lmdb::Read::begin(**file)->each("r", [&](std::string_view at, std::string_view value) {
+      if (auto r = decode<EarlierRecord>(value)) {
+        earlier.push_back(*std::move(r));
+        key = at;
+      }
+      return true;
+    }));
+    BOOST_TEST_REQUIRE(earlier.size() == 1U);  // the other one is a lost hint to them
+    BOOST_TEST(earlier[0].key == "one");
+    BOOST_TEST(earlier[0].learned.rate == 7000U);
+    BOOST_TEST(earlier[0].learned.in_vain == 3U);
+    earlier[0].learned.ordered = 5000;
+    auto write = lmdb::Write::begin(**file);
+    BOOST_REQUIRE(write->put(key, encode(earlier[0])));
+    BOOST_REQUIRE(write->commit());
+  }
+  const auto db = open();
+  BOOST_TEST_REQUIRE(db->find_learned("one").has_value());
+  BOOST_TEST(db->find_learned("one")->ordered == 5000U);
+  BOOST_TEST(db->find_learned("one")->ordered_rates.empty());
+  BOOST_TEST_REQUIRE(db->find_learned("several").has_value());
+  BOOST_TEST(db->find_learned("several")->ordered_rates == "20/s,5000/h");
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_says_that_there_is_nothing_to_read) {

@@ -525,6 +525,41 @@ BOOST_AUTO_TEST_CASE(damage_is_told_with_log_slot_offset_length_and_message) {
   BOOST_TEST(d->offset == a->place.position.offset);
 }
 
+/// Whether mail that comes after a start is kept, where the end of what was written last cannot be read: it is not
+/// written behind that.
+static bool mail_after_an_unreadable_end_is_kept() {
+  Queue q(5, 0);
+  q.accept("before");
+  const auto last = q.log->append(q.envelope("last"));
+  BOOST_REQUIRE(last.has_value());
+  q.commit();
+  q.save();
+  q.stop();
+  const Position at = last->place.position;
+  const Slot slot = q.slots.at(at.use);
+  q.disk.make_unreadable(slot, at.offset, 8);
+  q.start();
+  BOOST_TEST(
+      (q.damage("the disk does not give the bytes back") != nullptr || broken(Breakage::append_after_torn_tail)));
+  for (int i = 0; i < 5; ++i) {
+    const auto next = q.log->append(q.envelope("after" + std::to_string(i)));
+    BOOST_REQUIRE(next.has_value());
+    q.commit();
+    if (next->place.position.use == at.use) return false;
+  }
+  q.restart();
+  const auto out = q.drain();
+  for (int i = 0; i < 5; ++i)
+    if (!out.contains("after" + std::to_string(i))) return false;
+  return true;
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_written_behind_an_end_that_cannot_be_read) {
+  BOOST_TEST(mail_after_an_unreadable_end_is_kept());
+  const BreakageScope broken(Breakage::append_after_torn_tail);
+  BOOST_TEST(!mail_after_an_unreadable_end_is_kept());
+}
+
 /// Whatever write or sync fails, and however: nothing more is acknowledged, and the next start finds what was.
 BOOST_AUTO_TEST_CASE(a_write_or_sync_that_fails_ends_the_log_and_loses_nothing) {
   std::size_t failures = 0;

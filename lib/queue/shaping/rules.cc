@@ -163,6 +163,10 @@ void Rules::add(std::vector<Rule> rules) {
   rules_.insert(rules_.begin(), std::move_iterator(rules.begin()), std::move_iterator(rules.end()));
 }
 
+bool Rules::limits() const {
+  return std::ranges::any_of(providers_, [](const auto& p) { return p->limit.limits(); });
+}
+
 const Provider* Rules::provider(std::string_view name) const {
   const auto at = std::ranges::find(providers_, name, [](const auto& p) -> const std::string& { return p->name; });
   return at == providers_.end() ? nullptr : at->get();

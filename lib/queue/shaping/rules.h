@@ -24,6 +24,7 @@
 
 #include "lib/base/network.h"
 #include "lib/base/time.h"
+#include "lib/queue/shaping/limit.h"
 
 struct pcre2_real_code_8;
 
@@ -65,6 +66,7 @@ struct Provider {
   std::string name;
   std::vector<std::string> suffixes;  // ".google.com": names below it; "mx.example": this one; lower case
   std::vector<Network> networks;      // of its addresses
+  Limit limit;                        // of all its hosts together
   bool has(std::string_view host) const;
 };
 
@@ -115,6 +117,8 @@ class Rules {
   const Provider* provider(std::string_view name) const;
   const std::vector<std::shared_ptr<const Provider>>& providers() const { return providers_; }
   const std::vector<Rule>& rules() const { return rules_; }
+  /// Whether any provider has a limit.
+  bool limits() const;
   const Rule* classify(const Provider* provider, const Reply& reply) const;
 
   /// Those of the same names go; rules of a later call are asked before those of an earlier one.

@@ -193,19 +193,28 @@ Wrong take_rule(const std::vector<std::string>& words, Rule& rule) {
   return {};
 }
 
+constexpr const char* kNoHosts = "a provider needs names of hosts, .domains of them, or networks";
+
 Wrong take_provider(const std::vector<std::string>& words, Provider& provider) {
   if (words.size() < 2 || !is_name(words[1])) return "a provider needs a name of letters, digits, -, _ and .";
-  if (words.size() < 3) return "a provider needs names of hosts, .domains of them, or networks";
   if (words.size() > kMaxSuffixes + 2) return "too many words";
   provider.name = words[1];
+  std::string limit;
   for (std::size_t i = 2; i < words.size(); ++i) {
-    if (const auto network = parse_network(words[i]))
+    if (words[i].contains('='))
+      limit += (limit.empty() ? "" : " ") + words[i];
+    else if (const auto network = parse_network(words[i]))
       provider.networks.push_back(*network);
     else if (is_host(words[i]))
       provider.suffixes.push_back(to_lower(words[i]));
     else
       return "neither a host nor a .domain or network: " + printable(words[i]);
   }
+  if (provider.networks.empty() && provider.suffixes.empty()) return kNoHosts;
+  if (limit.empty()) return {};
+  const auto parsed = parse_limit(limit);
+  if (!parsed) return printable(limit) + ' ' + parsed.error();
+  provider.limit = *parsed;
   return {};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Reads files of providers and rules (shaping.rules(5)).
 ///
-/// Form:    provider NAME SUFFIX…
+/// Form:    provider NAME SUFFIX… [rate=N/s…] [connections=N]       the limit: limit.h
 ///          rule NAME KEY=VALUE…      keys: provider, code, dsn, text, regex, class, scope, pause
 ///          A line that begins with white space continues the one before it; "#" begins a comment where a line or word
 ///          begins. A value may stand in "…", with \" and \\ within. provider, code and dsn take several, with commas;

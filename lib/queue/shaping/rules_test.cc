@@ -65,6 +65,28 @@ BOOST_AUTO_TEST_CASE(a_provider_has_networks_too_and_names_come_before_them) {
   BOOST_TEST(wrong("provider big 192.0.2.1/24\n") == "f:1: neither a host nor a .domain or network: 192.0.2.1/24");
 }
 
+BOOST_AUTO_TEST_CASE(a_provider_may_have_a_limit_of_all_its_hosts) {
+  Rules rules = read(
+      "provider big .big.example rate=20/s,300/m,5000/h connections=10\n"
+      "provider small connections=1 .small.example\nprovider free .free.example\n");
+  BOOST_TEST(rules.limits());
+  BOOST_TEST(to_string(rules.provider("big")->limit.rates) == "20/s,300/m,5000/h");
+  BOOST_TEST(rules.provider("big")->limit.connections == 10U);
+  BOOST_TEST((rules.provider("big")->suffixes == std::vector<std::string>{".big.example"}));
+  BOOST_TEST(rules.provider("small")->limit.connections == 1U);
+  BOOST_TEST(!rules.provider("small")->limit.rates.limits());
+  BOOST_TEST(!rules.provider("free")->limit.limits());
+  // One of the same name in a later file replaces it, limits and all.
+  BOOST_REQUIRE(read_rules("provider big .big.example\nprovider small .small.example\n", "g", rules));
+  BOOST_TEST(!rules.limits());
+  BOOST_TEST(wrong("provider a .a.example rate=fast\n").starts_with("f:1: rate=fast "));
+  BOOST_TEST(wrong("provider a .a.example rate=1/s,100/m\n").contains("holds nothing back beside 1/s"));
+  BOOST_TEST(wrong("provider a .a.example connections=0\n").contains("no number of connections"));
+  BOOST_TEST(wrong("provider a .a.example rate=1/s rate=2/s\n").contains("is not rate=N/s"));
+  BOOST_TEST(wrong("provider a .a.example speed=1\n").contains("speed=1 is not rate=N/s"));
+  BOOST_TEST(wrong("provider a rate=1/s\n") == "f:1: a provider needs names of hosts, .domains of them, or networks");
+}
+
 BOOST_AUTO_TEST_CASE(a_reply_is_read_across_its_lines) {
   const Reply r = reply_of("421-4.7.28 An unusual rate\r\n 421-4.7.28  OF  mail from 421 4.7.28 your IP 4.7.28");
   BOOST_TEST(r.code == 421U);
