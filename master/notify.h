@@ -44,6 +44,7 @@ class Notifier {
   Result<void> ready(std::string_view status);
   /// A reload begins. now: the monotonic clock.
   Result<void> reloading(SteadyTime now);
+  /// Waits as ready() does: a keeper that never hears it starts another master if this one is killed while it stops.
   Result<void> stopping();
   Result<void> status(std::string_view text);
   Result<void> alive();
