@@ -103,6 +103,18 @@ class Deaths(Kept):
             eventually(lambda: not runs(keeper), "a stop ends the keeper as well")
             self.assertEqual(mx.pids(), {})
 
+    def test_started_with_nothing_open(self):
+        """As by a daemon that has closed its standard descriptors: the pipe of the start must not get their numbers."""
+        with Instance(SETTINGS, start=False) as mx:
+            done = subprocess.run([os.path.join(BIN, "penstock"), "-c", mx.etc, "start"], timeout=60,
+                                  preexec_fn=lambda: os.closerange(0, 3))
+            self.assertEqual(done.returncode, 0)
+            self.serves(mx)
+            for name, pids in mx.pids().items():
+                for number in range(3):
+                    self.assertTrue(os.path.exists(f"/proc/{pids[0]}/fd/{number}"), (name, number))
+            self.message(mx, "it works")
+
     def test_upgrades_below_a_keeper(self):
         with Instance(SETTINGS) as mx:
             self.serves(mx)
