@@ -279,8 +279,8 @@ class AgainAndAgain(Kept):
             copy = self.folder() + "/snapshot"
             mx.tool("penstock", "snapshot", copy, check=True)
             keeper, pids = self.between(mx)
-            between = (rf"between two masters: keeper pid {keeper}: master pid \d+ ended with status 71, \d+ times in a "
-                       "row: the next one starts ")
+            between = (rf"between two masters: keeper pid {keeper}: master pid \d+ ended with status 71, \d+ times in "
+                       "a row: the next one starts ")
             for words in (["status"], ["health"], ["reload"], ["upgrade"]):
                 refused = mx.tool("penstock", *words)
                 self.assertEqual(refused.returncode, 75, (words, refused.stdout + refused.stderr))

@@ -15,7 +15,7 @@ namespace pen::service {
 
 inline constexpr const char* kSocketTable = "/proc/net/unix";
 
-/// Without the zero byte in front. Some may be those of sockets that are connected, and do not listen. table: for tests.
+/// Without the zero byte in front. Some may be of sockets that are connected, and do not listen. table: for tests.
 Result<std::set<std::string>> listening_names(const std::string& prefix, const char* table = kSocketTable);
 
 }  // namespace pen::service
