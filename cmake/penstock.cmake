@@ -273,7 +273,7 @@ endfunction()
 
 function(pen_program name)
   cmake_parse_arguments(A "TOOL" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name}_program ${A_SOURCES})
+  add_executable(${name}_program ${A_SOURCES} $<TARGET_OBJECTS:pen_standard_descriptors>)
   pen_executable(${name}_program)
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_program PRIVATE pen_options ${deps})

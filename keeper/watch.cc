@@ -169,7 +169,7 @@ int Watch::run() {
     if (::poll(look, std::size(look), patience()) < 0 && errno != EINTR) return EX_OSERR;
     hear();
     take_signals();
-    service::answer_at_door(door_.get(), outlook());
+    service::answer_at_door(door_.get(), master_ >= 0 ? "" : service::keeper_answer(outlook(), until_next()));
     if (!done_ && master_ < 0) let_another_host();
     if (!done_ && master_ < 0 && steady_now() >= next_) start();
   }
@@ -304,10 +304,11 @@ void Watch::ended(const End& end, const std::string& text) {
   log(log::Level::warning, outlook() + "; " + programs);
 }
 
-/// What a tool that asks is told; "": there is a master.
+milliseconds Watch::until_next() const { return std::chrono::ceil<milliseconds>(next_ - steady_now()); }
+
+/// What is to come after the master that has ended, for the log and for tools that ask.
 std::string Watch::outlook() const {
-  if (master_ >= 0) return {};
-  const auto left = std::chrono::ceil<seconds>(next_ - steady_now()).count();
+  const auto left = std::chrono::ceil<seconds>(until_next()).count();
   return last_end_ + (left <= 0 ? ": the next one starts at once" : fmt::format(": the next one starts in {} s", left));
 }
 

@@ -52,6 +52,7 @@ class Watch {
   void let_another_host();
   SteadyTime lease_ends() const;
   void ended(const End& end, const std::string& text);
+  milliseconds until_next() const;
   std::string outlook() const;
   void log(log::Level level, const std::string& text);
   int patience() const;

@@ -23,6 +23,7 @@ class BadgeMaker {
   explicit BadgeMaker(std::string secret) : secret_(std::move(secret)) {}
   const std::string& secret() const { return secret_; }
 
+  /// What the program shows the service of that label (name and type). The same each time, printable.
   std::string badge(const std::string& label, const std::string& program) const;
   /// all: the services of the instance. demanded: every program that runs has badges.
   ipc::Badges badges_for(const service::Planned& service, const std::vector<service::Planned>& all,

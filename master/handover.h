@@ -79,13 +79,16 @@ struct Handover {
   std::vector<Service> services;
   std::map<std::string, int> numbers;  // of descriptors, by name: for an upgrade alone
 
+  /// In kFormat, on one line.
   std::string to_json() const;
+  /// Errors: malformed, other_format.
   static Result<Handover> parse(std::string_view json);
 };
 
 /// Memory that holds the newest state whenever its writer is killed: two places, written in turn, each with a checksum.
 class StateMemory {
  public:
+  /// Memory of mode 0600 without a name, empty. Errors: errno.
   static Result<StateMemory> create();
   static StateMemory adopt(Fd fd) { return StateMemory(std::move(fd)); }
   int fd() const { return fd_.get(); }

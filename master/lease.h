@@ -33,10 +33,14 @@ inline std::string_view describe(LeaseError e) {
 class Lease {
  public:
   using Tell = std::function<void(const std::string& why)>;
+  /// By the settings; nullptr: standby_lease = none. Waits for nothing. Errors: of the settings for redis; errno.
   static Result<std::unique_ptr<Lease>> make(async::Loop& loop, const config::Config& config);
   virtual ~Lease() = default;
+  /// Returns when the lease is ours. tell: is given what it waits for, each time that it is something else.
   virtual async::Task<void> acquire(Tell tell) = 0;
+  /// Renews it, and returns when it is lost, with the reason.
   virtual async::Task<Error> keep() = 0;
+  /// Gives it back, so that the next host need not wait. Errors cost that host the rest of the time alone.
   virtual async::Task<void> release() = 0;
   /// Memory that says until when the lease holds.
   virtual int page() const = 0;

@@ -88,7 +88,7 @@ Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
   // Most words do not wait: a service manager with a full socket gets the next ones. A descriptor is sent once, as is
-  // that master is ready, and the end of a program, which is a signal, is no reason not to.
+  // that master is ready or stops, and the end of a program, which is a signal, is no reason not to.
   const auto end = std::chrono::steady_clock::now() + seconds(kStorePatience.tv_sec);
   while (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
     if (errno != EINTR || std::chrono::steady_clock::now() >= end) return fail_errno("NOTIFY_SOCKET=" + address_);
@@ -105,7 +105,7 @@ Result<void> Notifier::reloading(SteadyTime now) {
   return send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reloading", since_boot.count()));
 }
 
-Result<void> Notifier::stopping() { return send("STOPPING=1\nSTATUS=letting what is in hand finish"); }
+Result<void> Notifier::stopping() { return send("STOPPING=1\nSTATUS=letting what is in hand finish", -1, true); }
 
 Result<void> Notifier::status(std::string_view text) { return send("STATUS=" + one_line(text)); }
 

@@ -44,8 +44,11 @@ class Notifier {
   Result<void> ready(std::string_view status);
   /// A reload begins. now: the monotonic clock.
   Result<void> reloading(SteadyTime now);
+  /// Waits as ready() does: a keeper that never hears it starts another master if this one is killed while it stops.
   Result<void> stopping();
+  /// A short text for "systemctl status": control characters become "?", and 500 characters are told.
   Result<void> status(std::string_view text);
+  /// For the watchdog.
   Result<void> alive();
   /// How often to call alive(): half of the manager's patience. 0: never.
   std::chrono::nanoseconds watchdog() const { return patience_ / 2; }
@@ -53,6 +56,7 @@ class Notifier {
   /// Leaves a copy of the descriptor with the manager, which hands it to the next master. name: letters and digits.
   /// Waits at most a second for a manager that does not read.
   Result<void> keep(const std::string& name, int fd);
+  /// The manager closes what it keeps under the name. Waits as keep() does.
   Result<void> forget(const std::string& name);
 
   /// What from_environment() took, for a master that takes over from this one in the same process.

@@ -109,18 +109,22 @@ BOOST_AUTO_TEST_CASE(a_signal_does_not_keep_a_descriptor_from_a_manager_that_is_
   BOOST_TEST(manager.heard() == "FDSTORE=1\nFDNAME=l1");
 }
 
-BOOST_AUTO_TEST_CASE(a_manager_that_is_behind_hears_that_master_is_ready) {
+BOOST_AUTO_TEST_CASE(a_manager_that_is_behind_hears_that_master_is_ready_or_stops) {
   Manager manager;
   Notifier notifier(manager.path, seconds(0));
-  int full = 0;
-  while (notifier.alive()) ++full;
-  std::thread late([&] {
-    std::this_thread::sleep_for(milliseconds(50));  // for the other thread to wait
-    while (full-- > 0) BOOST_TEST(manager.heard() == "WATCHDOG=1");
-  });
-  BOOST_TEST(notifier.ready("9 services").has_value());
-  late.join();
-  BOOST_TEST(manager.heard().starts_with("READY=1\n"));
+  const auto heard_late = [&](auto say) {
+    int full = 0;
+    while (notifier.alive()) ++full;
+    std::thread late([&] {
+      std::this_thread::sleep_for(milliseconds(50));  // for the other thread to wait
+      while (full-- > 0) BOOST_TEST(manager.heard() == "WATCHDOG=1");
+    });
+    BOOST_TEST(say().has_value());
+    late.join();
+    return manager.heard();
+  };
+  BOOST_TEST(heard_late([&] { return notifier.ready("9 services"); }).starts_with("READY=1\n"));
+  BOOST_TEST(heard_late([&] { return notifier.stopping(); }).starts_with("STOPPING=1\n"));
 }
 
 BOOST_AUTO_TEST_CASE(descriptors_for_another_process_are_left_alone) {

@@ -40,6 +40,7 @@ class Sockets {
                      std::vector<std::string>& notes);
   /// The descriptors of one service, in the order of its addresses.
   std::vector<int> of(const service::Planned& service) const;
+  /// All of them, and the keeper forgets them.
   void close();
 
  private:

@@ -43,6 +43,7 @@ Error give_back(int adopt, int former, const std::string& directory, const std::
 /// failed.
 Error begin_anew(const std::string& directory, const std::vector<std::string>& environment,
                  const std::string& file = "/proc/self/exe");
+/// Signals wait from execve() on until the new program says so.
 void let_signals_in();
 
 struct Inherited {
@@ -51,7 +52,9 @@ struct Inherited {
   std::string trouble;                // there was something, and it cannot be used
   std::vector<std::string> unusable;  // names of that: as long as the manager has its copies no program of it ends
 
+  /// Of all services of the state.
   std::size_t programs() const;
+  /// Out of the descriptors. None: there is no descriptor of that name.
   Fd take_lock(const std::string& name);
 };
 /// adopt: the descriptor of the state after an execve(), which stays as it is if that cannot be read; -1: what the

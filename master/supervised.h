@@ -40,6 +40,9 @@ struct Supervisor::Process {
   async::Loop::TimerHandle kill_timer;
   std::unique_ptr<async::Gate> tasks;
 
+  /// Takes that of a former master over. Where it has ended, nullptr, and its descriptors stay where they are.
+  static std::unique_ptr<Process> take(async::Loop& loop, const Handover::Program& program, Descriptors& descriptors);
+
   /// To nobody else, even if the process has just ended and the number is another's.
   void signal(int signo) const {
     if (orphan) {
@@ -73,6 +76,11 @@ struct Supervisor::Service {
   // Its program was replaced and shall show that it serves: it starts although nobody connects.
   bool must_serve = false;
 
+  /// For people and for the status file.
+  const char* state_word() const;
+  /// The new one keeps connections to the other, and shall meet the new one of that: the former has the settings of
+  /// before.
+  bool waits_for(const Service& other) const;
   Process* current() const {
     for (auto it = processes.rbegin(); it != processes.rend(); ++it) {
       if (!(*it)->candidate) return (*it)->draining ? nullptr : it->get();

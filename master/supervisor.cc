@@ -39,6 +39,21 @@ std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) return fmt::format("killed by signal {}", WTERMSIG(status));
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
+
+/// known: what was said before.
+void say_what_is_not_run(const config::Config& config, const service::Plan& plan,
+                         const std::vector<service::Skipped>& known) {
+  for (const config::Problem& p : config.problems()) {
+    if (p.severity == config::Severity::warning && (p.file == config.master_file() || p.name == "daemon_directory"))
+      log::warning("{}", p.message());
+  }
+  for (const service::Skipped& skipped : plan.skipped) {
+    const bool is_known = std::ranges::any_of(
+        known, [&](const service::Skipped& s) { return s.label == skipped.label && s.why == skipped.why; });
+    if (!is_known) log::warning("service {} is not started: {}", skipped.label, skipped.why);
+  }
+}
+
 }  // namespace
 
 Supervisor::Supervisor(async::Loop& loop, int programs_lock, std::string status_path, Keeper& keeper)
@@ -53,7 +68,7 @@ Supervisor::Supervisor(async::Loop& loop, int programs_lock, std::string status_
 }
 Supervisor::~Supervisor() = default;
 
-const char* Supervisor::word(State state) {
+const char* Supervisor::Service::state_word() const {
   switch (state) {
     case State::asleep:
       return "asleep";
@@ -93,16 +108,8 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
       return fail_errno(planned.label + ": " + fault, ENAMETOOLONG);
   PEN_TRY(sockets_.adopt(plan.services, owner, notes));
   PEN_TRY(make_pages(plan.services));
-  for (const config::Problem& p : config.problems()) {
-    if (p.severity == config::Severity::warning && (p.file == config.master_file() || p.name == "daemon_directory"))
-      log::warning("{}", p.message());
-  }
+  say_what_is_not_run(config, plan, skipped_);
   for (const std::string& note : notes) log::info("{}", note);
-  for (const service::Skipped& skipped : plan.skipped) {
-    const auto known = std::ranges::any_of(
-        skipped_, [&](const service::Skipped& s) { return s.label == skipped.label && s.why == skipped.why; });
-    if (!known) log::warning("service {} is not started: {}", skipped.label, skipped.why);
-  }
   skipped_ = std::move(plan.skipped);
   planned_ = plan.services;
   program_directory_ = directory;
@@ -113,54 +120,51 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
 
   // Removed services finish the work in hand, and are forgotten then.
   for (auto& s : services_) {
-    if (std::ranges::none_of(plan.services, [&](const service::Planned& p) { return p.label == s->plan.label; })) {
-      retire(*s);
-      set_state(*s, State::stopped);
-    }
+    if (std::ranges::any_of(plan.services, [&](const service::Planned& p) { return p.label == s->plan.label; }))
+      continue;
+    retire(*s);
+    set_state(*s, State::stopped);
   }
   std::erase_if(services_, [](const auto& s) { return s->state == State::stopped && s->processes.empty(); });
-  for (service::Planned& planned : plan.services) {
-    auto it = std::ranges::find_if(services_, [&](const auto& s) { return s->plan.label == planned.label; });
-    if (it == services_.end()) {
-      services_.push_back(std::make_unique<Service>(loop_, std::move(planned)));
-      it = services_.end() - 1;
-    } else {
-      // A program that serves goes on until the new one does.
-      const bool goes_on = !keep && !planned.exclusive && !(*it)->plan.exclusive &&
-                           planned.program == (*it)->plan.program && (*it)->current() &&
-                           (*it)->current()->ready != kNever;
-      if (!keep && !goes_on) retire(**it);
-      (*it)->plan = std::move(planned);
-      if (goes_on) {
-        (*it)->pace.forget();
-        give_up_candidates(**it);
-        (*it)->tasks = std::make_unique<async::Gate>(loop_);
-        set_state(**it, State::replacing);
-        (*it)->tasks->spawn("reload " + (*it)->plan.label, change_over(this, it->get()));
-        arm_wakeup(**it);
-        continue;
-      }
-      (*it)->pace.forget();
-      (*it)->runs_former = false;
-      (*it)->former_file.reset();
-    }
-    Service& s = **it;
-    arm_wakeup(s);
-    if (const Process* p = keep ? s.current() : nullptr) {
-      set_state(s, p->ready == kNever ? State::starting : State::serving);
-      continue;
-    }
-    const bool old_one_lives = !s.processes.empty();
-    if (s.plan.exclusive && old_one_lives) {
-      for (auto& p : s.processes) {
-        if (!p->kill_timer) bound_end(*p);  // the timer of a former master died with it
-      }
-      set_state(s, State::replacing);
-    } else {
-      sleep_or_start(s);
-    }
-  }
+  for (service::Planned& planned : plan.services) adopt_service(std::move(planned), keep);
   return {};
+}
+
+void Supervisor::adopt_service(service::Planned planned, bool keep) {
+  const auto it = std::ranges::find_if(services_, [&](const auto& s) { return s->plan.label == planned.label; });
+  if (it == services_.end()) {
+    services_.push_back(std::make_unique<Service>(loop_, std::move(planned)));
+    return run(*services_.back(), keep);
+  }
+  Service& s = **it;
+  // A program that serves goes on until the new one does.
+  const bool goes_on = !keep && !planned.exclusive && !s.plan.exclusive && planned.program == s.plan.program &&
+                       s.current() && s.current()->ready != kNever;
+  if (!keep && !goes_on) retire(s);
+  s.plan = std::move(planned);
+  s.pace.forget();
+  if (!goes_on) {
+    s.runs_former = false;
+    s.former_file.reset();
+    return run(s, keep);
+  }
+  give_up_candidates(s);
+  s.tasks = std::make_unique<async::Gate>(loop_);
+  set_state(s, State::replacing);
+  s.tasks->spawn("reload " + s.plan.label, change_over(this, &s));
+  arm_wakeup(s);
+}
+
+void Supervisor::run(Service& s, bool keep) {
+  arm_wakeup(s);
+  if (const Process* p = keep ? s.current() : nullptr)
+    return set_state(s, p->ready == kNever ? State::starting : State::serving);
+  const bool old_one_lives = !s.processes.empty();
+  if (!s.plan.exclusive || !old_one_lives) return sleep_or_start(s);
+  for (auto& p : s.processes) {
+    if (!p->kill_timer) bound_end(*p);  // the timer of a former master died with it
+  }
+  set_state(s, State::replacing);
 }
 
 // Of a reload that another one overtakes.
@@ -172,14 +176,14 @@ void Supervisor::give_up_candidates(Service& s) {
   }
 }
 
-bool Supervisor::waits_for(const Service& s, const Service& other) {
-  return &other != &s && other.state == State::replacing && !other.plan.exclusive &&
-         ipc::may_talk(s.plan.program, other.plan.program) && !ipc::may_talk(other.plan.program, s.plan.program);
+bool Supervisor::Service::waits_for(const Service& other) const {
+  return &other != this && other.state == State::replacing && !other.plan.exclusive &&
+         ipc::may_talk(plan.program, other.plan.program) && !ipc::may_talk(other.plan.program, plan.program);
 }
 
 Task<void> Supervisor::change_over(Supervisor* self, Service* s) {
   const async::Until until{.deadline = self->loop_.now() + self->patience_};
-  while (std::ranges::any_of(self->services_, [&](const auto& other) { return waits_for(*s, *other); }))
+  while (std::ranges::any_of(self->services_, [&](const auto& other) { return s->waits_for(*other); }))
     if (!co_await self->changed_.wait(until)) break;
   const std::string why = co_await self->replace_one(s, self->patience_);
   if (why.empty()) s->former_settings = false;
@@ -590,7 +594,7 @@ Task<Result<void>> Supervisor::all_ready(async::Until until) {
     const auto it = std::ranges::find_if(services_, missing);
     if (it == services_.end()) co_return Result<void>{};
     const std::string text =
-        "service " + (*it)->plan.label + " is " + word((*it)->state) + ((*it)->why.empty() ? "" : ": " + (*it)->why);
+        "service " + (*it)->plan.label + " is " + (*it)->state_word() + ((*it)->why.empty() ? "" : ": " + (*it)->why);
     // Services that give a reason again and again need an administrator, not time.
     const bool hopeless = std::ranges::all_of(
         services_, [&](const auto& s) { return !missing(s) || (s->state == State::paced && !s->why.empty()); });
@@ -631,7 +635,7 @@ std::string Supervisor::status_json() const {
     nlohmann::ordered_json one;
     one["service"] = s->plan.label;
     one["program"] = s->plan.program;
-    one["state"] = word(s->state);
+    one["state"] = s->state_word();
     one["restarts"] = s->restarts;
     if (const Process* p = s->current()) {
       one["pid"] = p->pid;

@@ -100,9 +100,11 @@ class Supervisor {
   struct Service;
   struct Process;
   enum class State { asleep, starting, serving, paced, replacing, stopped };
-  static const char* word(State state);
   void note_log_taken();
 
+  void adopt_service(service::Planned planned, bool keep);
+  /// Starts the program, unless that of a former master goes on (keep), or has to end first.
+  void run(Service& s, bool keep);
   /// Makes the pages of counters that services lack.
   Result<void> make_pages(const std::vector<service::Planned>& services);
   /// What penapi reads: the board, then the pages. One that cannot be opened is left out, with a warning.
@@ -129,9 +131,6 @@ class Supervisor {
   void bound_end(Process& p);
   void sleep_or_start(Service& s);
   void retire(Service& s);
-  /// The new s keeps connections to the other, and shall meet the new one of that: the former has the settings of
-  /// before.
-  static bool waits_for(const Service& s, const Service& other);
   /// Has a new program take the place of one that serves, which goes on where that does not come to serve.
   static async::Task<void> change_over(Supervisor* self, Service* s);
   void give_up_candidates(Service& s);

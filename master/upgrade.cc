@@ -107,6 +107,35 @@ void Supervisor::stay() {
   for (const auto& [name, fd] : handover(true).numbers) let_through(fd, false);
 }
 
+std::unique_ptr<Supervisor::Process> Supervisor::Process::take(async::Loop& loop, const Handover::Program& program,
+                                                               Descriptors& descriptors) {
+  // In the same process some may be of one that died before it.
+  const bool child = is_child(program.pid);
+  Fd process = child ? Fd() : Fd(static_cast<int>(::syscall(SYS_pidfd_open, program.pid, 0)));
+  // Looked at after the process was opened: the process with the open socket then has that number.
+  const auto found = descriptors.find(program.fd);
+  if (found == descriptors.end() || (!child && (!process || !open_at_the_other_end(found->second.get()))))
+    return nullptr;
+  Fd socket = taken(descriptors, program.fd);
+  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  auto p = std::make_unique<Process>();
+  p->pid = program.pid;
+  p->started = loop.now();
+  p->ready = program.ready ? loop.now() : kNever;
+  p->draining = program.draining;
+  p->badged = program.badged;
+  p->name = program.fd;
+  p->file = taken(descriptors, program.file);
+  if (p->file) p->file_name = program.file;
+  p->version = program.version;
+  p->confined = program.confined;
+  p->log_round = program.log_round;
+  p->log_sent = {program.log_sent.begin(), program.log_sent.end()};
+  p->orphan = std::move(process);
+  p->status = std::make_unique<async::Stream>(loop, std::move(socket));
+  return p;
+}
+
 void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool children) {
   keeper_.continue_after(former.names);
   for (const auto& [name, fd] : descriptors) let_through(fd.get(), false);
@@ -143,33 +172,9 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     service->used = old.used;
     service->last_end = old.last_end;
     for (const Handover::Program& program : old.programs) {
-      Fd socket = taken(descriptors, program.fd), file = taken(descriptors, program.file);
-      // In the same process some may be of one that died before it.
-      const bool child = is_child(program.pid);
-      Fd process = child ? Fd() : Fd(static_cast<int>(::syscall(SYS_pidfd_open, program.pid, 0)));
-      // Looked at after the process was opened: the process with the open socket then has that number.
-      if (!socket || (!child && (!process || !open_at_the_other_end(socket.get())))) {
-        keeper_.forget(program.fd);
-        if (file) keeper_.forget(program.file);
-        continue;
-      }
-      ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
-      auto p = std::make_unique<Process>();
-      p->pid = program.pid;
-      p->started = loop_.now();
-      p->ready = program.ready ? loop_.now() : kNever;
-      p->draining = program.draining;
-      p->badged = program.badged;
-      p->name = program.fd;
-      p->file = std::move(file);
-      if (p->file) p->file_name = program.file;
-      p->version = program.version;
-      p->confined = program.confined;
-      p->log_round = program.log_round;
-      p->log_sent = {program.log_sent.begin(), program.log_sent.end()};
-      p->orphan = std::move(process);
-      p->status = std::make_unique<async::Stream>(loop_, std::move(socket));
-      Process* added = add_process(*service, std::move(p));
+      auto process = Process::take(loop_, program, descriptors);
+      if (!process) continue;
+      Process* added = add_process(*service, std::move(process));
       if (added->orphan) added->tasks->spawn("end of " + old.label, await_end(this, service.get(), added));
     }
     services_.push_back(std::move(service));
@@ -182,7 +187,7 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     log::warning(
         "programs of a version without badges go on: until a reload after their end, none is asked for one "
         "(docs/who-may-talk.md)");
-  for (const auto& [name, fd] : descriptors) keeper_.forget(name);  // of a program that was being started, or ended
+  for (const auto& [name, fd] : descriptors) keeper_.forget(name);  // of programs that were being started, or ended
 }
 
 // Where a master died or became another while it replaced a program there are two of the service: one stays.

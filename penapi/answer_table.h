@@ -34,14 +34,18 @@ struct Answered {
   PEN_FIELDS(certain, digest, at, queue_id, status, body)
 };
 
+/// 64 bytes, two SHA-256: safe as a key of the file whatever the texts hold.
 std::string answer_key(std::string_view token, std::string_view text);
 
 class AnswerTable {
  public:
   AnswerTable(std::size_t limit, std::chrono::milliseconds time) : limit_(limit), time_(time) {}
 
+  /// nullptr: there is none, or it is too old. Valid until the next put() or erase().
   const Answered* find(const std::string& key, WallTime now) const;
+  /// For put(): within the limit of all and that of the token, where what the key has now counts as gone.
   bool has_room(const std::string& key, const Answered& answer) const;
+  /// In place of what the key has. Ask has_room() before: it puts it in any case.
   void put(const std::string& key, Answered answer);
   void erase(const std::string& key);
   /// Forgets what is too old.

@@ -79,12 +79,7 @@ void write_queue(Exposition& out, const QueueView& queue) {
                   as_double(kWaits), queue.states[i].ages, queue.states[i].age_sum);
 }
 
-}  // namespace
-
-void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
-  out.family("postfix_up", "Whether the queue manager answers.", "gauge");
-  out.sample("postfix_up", {{"path", "penapi"}}, std::uint64_t{seen.qmgr.empty() ? 0U : 1U});
-  if (seen.queue->looked != WallTime{}) write_queue(out, *seen.queue);
+void write_queue_manager(Exposition& out, const Sums& sums) {
   counter(out, "cleanup_messages_processed_total", "Messages that were taken into the queue.",
           count_of(sums, Id::queue_messages_accepted));
   // The exporters have this name with its slip of the pen.
@@ -96,6 +91,9 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
           count_of(sums, Id::queue_messages_removed));
   counter(out, "qmgr_messages_expired_total", "Messages returned because they were too old.",
           count_of(sums, Id::queue_messages_expired));
+}
+
+void write_smtpd(Exposition& out, const Sums& sums) {
   counter(out, "smtpd_connects_total", "Connections of clients.", count_of(sums, Id::smtpd_connections));
   counter(out, "smtpd_disconnects_total", "Connections of clients that have ended.",
           count_of(sums, Id::smtpd_disconnections));
@@ -119,6 +117,10 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
     if (const std::uint64_t n = rejects(sums, code))
       out.sample("postfix_smtpd_messages_rejected_total",
                  {{"code", std::string(metrics::Label<metrics::Code>::values[code])}}, n);
+  counter(out, "smtpd_tls_connections_total", "TLS sessions with clients.", over_all(sums, Id::smtpd_tls_sessions));
+}
+
+void write_smtp(Exposition& out, const Sums& sums) {
   out.family("postfix_smtp_messages_processed_total", "Recipients that the SMTP client tried, by result.", "counter");
   for (const auto& [fate, status] :
        {std::pair{Fate::delivered, "sent"}, std::pair{Fate::deferred, "deferred"}, std::pair{Fate::bounced, "bounced"}})
@@ -132,12 +134,22 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
              count_of(sums, Id::delivery_attempts, {at(Agent::smtp), at(Fate::deferred)}));
   counter(out, "smtp_connection_timed_out_total", "Connections to servers that timed out.",
           count_of(sums, Id::smtp_connections, {at(metrics::Connected::timed_out)}));
+  counter(out, "smtp_tls_connections_total", "TLS sessions with servers.", over_all(sums, Id::smtp_tls_sessions));
+}
+
+}  // namespace
+
+void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
+  out.family("postfix_up", "Whether the queue manager answers.", "gauge");
+  out.sample("postfix_up", {{"path", "penapi"}}, std::uint64_t{seen.qmgr.empty() ? 0U : 1U});
+  if (seen.queue->looked != WallTime{}) write_queue(out, *seen.queue);
+  write_queue_manager(out, sums);
+  write_smtpd(out, sums);
+  write_smtp(out, sums);
   counter(out, "virtual_delivered_total", "Recipients delivered to virtual mailboxes.",
           count_of(sums, Id::delivery_attempts, {at(Agent::virtual_), at(Fate::delivered)}));
   counter(out, "bounce_non_delivery_notification_total", "Notices of failure that were made.",
           count_of(sums, Id::notices, {at(metrics::Notice::failure)}));
-  counter(out, "smtpd_tls_connections_total", "TLS sessions with clients.", over_all(sums, Id::smtpd_tls_sessions));
-  counter(out, "smtp_tls_connections_total", "TLS sessions with servers.", over_all(sums, Id::smtp_tls_sessions));
   write_delays(out, sums, "postfix_smtp_delivery_delay_seconds", Agent::smtp);
   write_delays(out, sums, "postfix_lmtp_delivery_delay_seconds", Agent::lmtp);
   write_delays(out, sums, "postfix_pipe_delivery_delay_seconds", Agent::pipe);

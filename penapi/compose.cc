@@ -363,6 +363,51 @@ std::expected<std::string, std::string> envelope_address(std::string_view text) 
   return std::string(mail::local_part(address)) + "@" + *ascii;
 }
 
+namespace {
+
+Wrong put_sender(const MailRequest& r, const std::string& from, HandedEnvelope& envelope) {
+  envelope.sender = from;
+  if (!r.envelope_from) return {};
+  envelope.sender.clear();
+  if (r.envelope_from->empty()) return {};
+  auto sender = envelope_address(*r.envelope_from);
+  if (!sender) return wrong(fmt::format("envelope_from: {}: {}", printable(*r.envelope_from, 100), sender.error()));
+  envelope.sender = *std::move(sender);
+  return {};
+}
+
+/// The fields with addresses besides From, and the recipients: those that are named, else those of To, Cc and Bcc.
+Wrong put_addresses(const MailRequest& r, std::string& header, bool& ascii, HandedEnvelope& envelope) {
+  for (const auto& [field, name, list, shown] :
+       {std::tuple("reply_to", "Reply-To", &r.reply_to, true), std::tuple("to", "To", &r.to, true),
+        std::tuple("cc", "Cc", &r.cc, true), std::tuple("bcc", "Bcc", &r.bcc, false)}) {
+    auto made = address_field(field, *list);
+    if (!made) return std::move(made).error();
+    if (r.recipients.empty() && list != &r.reply_to)
+      envelope.recipients.insert(envelope.recipients.end(), made->addresses.begin(), made->addresses.end());
+    if (!shown || list->empty()) continue;
+    ascii = ascii && mail::all_ascii(made->value);
+    if (!put_field(header, name, made->value)) return wrong(std::string(field) + ": a word that is too long");
+  }
+  for (const std::string& text : r.recipients) {
+    auto address = envelope_address(text);
+    if (!address) return wrong(fmt::format("recipients: {}: {}", printable(text, 100), address.error()));
+    envelope.recipients.push_back(*std::move(address));
+  }
+  if (envelope.recipients.empty()) return wrong("there is no recipient: \"to\", \"cc\", \"bcc\" or \"recipients\"");
+  if (envelope.recipients.size() > kMaxAddresses) return wrong("there are too many recipients");
+  return {};
+}
+
+/// Bytes, about.
+std::size_t size_of(const MailRequest& r) {
+  std::size_t size = r.text.value_or("").size() + r.html.value_or("").size();
+  for (const Attachment& a : r.attachments) size += a.content.size() / 57 * 78 + 1024;
+  return size + 4096;
+}
+
+}  // namespace
+
 std::expected<HandedMail, Refusal> compose(MailRequest r, const ComposeFacts& facts) {
   HandedMail out;
   const auto no = [](std::string text) { return std::unexpected(Refusal{422, std::move(text)}); };
@@ -370,41 +415,12 @@ std::expected<HandedMail, Refusal> compose(MailRequest r, const ComposeFacts& fa
   auto from = address_field("from", {r.from});
   if (!from) return std::unexpected(std::move(from).error());
   HandedEnvelope& envelope = out.envelope;
-  envelope.sender = from->addresses.front();
-  if (r.envelope_from) {
-    envelope.sender.clear();
-    if (!r.envelope_from->empty()) {
-      auto sender = envelope_address(*r.envelope_from);
-      if (!sender) return no(fmt::format("envelope_from: {}: {}", printable(*r.envelope_from, 100), sender.error()));
-      envelope.sender = *std::move(sender);
-    }
-  }
+  if (auto bad = put_sender(r, from->addresses.front(), envelope)) return std::unexpected(*std::move(bad));
 
   std::string header;
   bool ascii = mail::all_ascii(from->value);
-  const auto put_list = [&](const char* field, const char* name, const std::vector<std::string>& list,
-                            bool shown) -> Wrong {
-    auto made = address_field(field, list);
-    if (!made) return std::move(made).error();
-    if (r.recipients.empty() && std::string_view(field) != "reply_to")
-      envelope.recipients.insert(envelope.recipients.end(), made->addresses.begin(), made->addresses.end());
-    if (!shown || list.empty()) return {};
-    ascii = ascii && mail::all_ascii(made->value);
-    if (!put_field(header, name, made->value)) return wrong(std::string(field) + ": a word that is too long");
-    return {};
-  };
   if (!put_field(header, "From", from->value)) return no("from: a word that is too long");
-  for (const auto& [field, name, list, shown] :
-       {std::tuple("reply_to", "Reply-To", &r.reply_to, true), std::tuple("to", "To", &r.to, true),
-        std::tuple("cc", "Cc", &r.cc, true), std::tuple("bcc", "Bcc", &r.bcc, false)})
-    if (auto bad = put_list(field, name, *list, shown)) return std::unexpected(*std::move(bad));
-  for (const std::string& text : r.recipients) {
-    auto address = envelope_address(text);
-    if (!address) return no(fmt::format("recipients: {}: {}", printable(text, 100), address.error()));
-    envelope.recipients.push_back(*std::move(address));
-  }
-  if (envelope.recipients.empty()) return no("there is no recipient: \"to\", \"cc\", \"bcc\" or \"recipients\"");
-  if (envelope.recipients.size() > kMaxAddresses) return no("there are too many recipients");
+  if (auto bad = put_addresses(r, header, ascii, envelope)) return std::unexpected(*std::move(bad));
   if (r.to.empty() && r.cc.empty()) header += "To: undisclosed-recipients:;\r\n";
   if (!r.subject.empty())
     if (auto bad = put_text(header, "Subject", r.subject)) return std::unexpected(*std::move(bad));
@@ -414,9 +430,7 @@ std::expected<HandedMail, Refusal> compose(MailRequest r, const ComposeFacts& fa
   if (auto bad = put_headers(more, r, out.message_id)) return std::unexpected(*std::move(bad));
   header += "Message-ID: " + out.message_id + "\r\n" + more + "MIME-Version: 1.0\r\n";
 
-  std::size_t size = header.size() + r.text.value_or("").size() + r.html.value_or("").size();
-  for (const Attachment& a : r.attachments) size += a.content.size() / 57 * 78 + 1024;
-  out.content.reserve(size + 4096);
+  header.reserve(header.size() + size_of(r));
   out.content = std::move(header);
   if (auto bad = put_body(out.content, r, facts.boundary)) return std::unexpected(*std::move(bad));
   ascii = ascii && mail::all_ascii(envelope.sender) &&

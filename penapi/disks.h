@@ -33,6 +33,7 @@ class Disks {
 
   /// A disk that does not answer in time has that as its problem.
   async::Task<std::vector<Disk>> look();
+  /// What the last look has found, at once; it has a new look begin if that is older than kFresh.
   const std::vector<Disk>& known();
 
   static constexpr milliseconds kWait{300};

@@ -21,7 +21,9 @@ namespace pen::api {
 class Exposition {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string>>;
+  /// Begins a family: its HELP and TYPE lines; type: "counter", "gauge", "histogram", "untyped". Samples follow.
   void family(std::string_view name, std::string_view help, std::string_view type);
+  /// A line. Labels are escaped here; an empty list is left out.
   void sample(std::string_view name, const Labels& labels, std::uint64_t value);
   void sample(std::string_view name, const Labels& labels, double value);
   /// counts: one for each bound, and one above all; not cumulative. bounds: as they are shown.

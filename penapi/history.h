@@ -52,6 +52,7 @@ class History {
   unsigned add(const Reading& reading, WallTime now);
   const std::deque<Point>& points(Range range) const { return series_[static_cast<std::size_t>(range)].points; }
 
+  /// The points of the range as bytes, for restore().
   std::string stored(Range range) const;
   /// False: those are no points that stored() has made; the range stays as it is.
   [[nodiscard]] bool restore(Range range, std::string_view bytes);

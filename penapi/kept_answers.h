@@ -29,6 +29,7 @@
 namespace pen::api {
 
 using AnswerRecords = std::vector<std::pair<std::string, std::string>>;  // keys and values, as in the file
+/// All records of the file, in a thread that may block. Errors: DatabaseError, errno.
 Result<AnswerRecords> read_answers(const lmdb::HintStore& store);
 
 class KeptAnswers {
@@ -39,7 +40,9 @@ class KeptAnswers {
     milliseconds time{0};
     std::function<Result<AnswerRecords>(const lmdb::HintStore&)> read = read_answers;  // on a thread
   };
+  /// The loop, and draining, outlive this. draining: at the end of the process the file is given up.
   KeptAnswers(async::Loop& loop, Options options, async::Cancel* draining);
+  /// Begins to open the file and to read it.
   void start();
 
   /// Returns when the file is open, or at the end of the patience.
@@ -61,9 +64,12 @@ class KeptAnswers {
     bool mine_ = false;
   };
 
+  /// nullptr: no request had the key, or its answer is too old. Valid until something is kept or forgotten.
   const Answered* find(const std::string& key) const;
   bool has_room(const std::string& key, const Answered& answer) const { return table_.has_room(key, answer); }
+  /// find() has it at once; returns when it is on disk.
   async::Task<Result<void>> keep(std::string key, Answered answer);
+  /// The same for its removal.
   async::Task<Result<void>> forget(std::string key);
 
  private:

@@ -23,6 +23,7 @@ class Recorder {
  public:
   /// path: the directory that the database is in; empty: none.
   Recorder(Server& server, std::string path);
+  /// Takes up what the database has, and adds a reading again and again until the process drains.
   void start();
   const History& history() const { return history_; }
 

@@ -33,6 +33,7 @@ struct Route {
   Access access;
   Handler handler;  // nullptr: the server itself answers, for a stream goes on, and mail is long
 };
+/// All that penapi serves; docs/api.md describes each.
 std::span<const Route> routes();
 
 struct Match {
@@ -40,6 +41,7 @@ struct Match {
   std::string argument;
   std::string allow;  // the methods of the path, if another one was asked for
 };
+/// By method and path. A whole word of a pattern wins over {…}: an order is not the id of a message.
 Match find_route(const Request& request);
 
 /// {"error": text}

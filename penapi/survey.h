@@ -37,6 +37,7 @@ struct QueueState {
   std::array<std::uint64_t, kSizes.size() + 1> sizes{};
   std::array<std::uint64_t, kWaits.size() + 1> ages{};
   double age_sum = 0;
+  /// A message of that age and so many bytes.
   void add(WallTime now, WallTime arrival, std::uint64_t size);
 };
 
@@ -91,6 +92,7 @@ struct QueueView {
   std::set<RateLimit> limits;               // penapi_destination_limit of them at most
   std::set<QuotaFigures> quotas;            // as many
   std::array<std::uint64_t, 7> by_class{};  // destinations by ipc::destinations::Class
+  /// A message of the listing, in the state of its place.
   void add(WallTime now, const ipc::queue::Entry& e);
 };
 

@@ -18,7 +18,9 @@ namespace pen::api {
 class Tokens {
  public:
   Tokens() = default;
+  /// The file as it is now; it is not looked at again.
   static Result<Tokens> read(const std::string& path);
+  /// path: for errors.
   static Result<Tokens> parse(std::string_view text, const std::string& path);
   bool empty() const { return tokens_.empty(); }
   /// The line of the token in an Authorization field: "Bearer TOKEN". nullopt: it is no token of ours. Takes the same

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/hidden.h"
 #include "lib/base/log.h"
@@ -125,11 +126,12 @@ void Hub::end() {
   tell(Event(Type::stopped, loop_.clock().wall_now()));
 }
 
-bool Hub::take(const ipc::events::Told& told) {
+bool Hub::take(const ipc::events::Told& told, std::function<void()> written) {
   if (told.dropped > 0) tell_dropped(told.dropped, told.program, "more than penevents could take");
   auto frame = std::make_shared<const Frame>(
       Frame{std::string(told.events), std::string(told.program), std::string(told.service), told.pid});
   waiting_bytes_ += frame->events.size();
+  unanswered_.push_back(std::move(written));
   std::string_view rest = frame->events;
   while (auto seen = events::next(rest)) waiting_.push_back({*std::move(seen), frame, waiting_.size()});
   const bool whole = rest.empty();
@@ -152,6 +154,7 @@ void Hub::settle() {
   waiting_.clear();
   waiting_bytes_ = 0;
   write_out();
+  for (const auto& written : std::exchange(unanswered_, {})) written();
 }
 
 void Hub::tell(const Event& event) {

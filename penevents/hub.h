@@ -8,6 +8,7 @@
 ///          sorted by their time. An event is in the backlog before it is in the files, and in memory last.
 /// Logs:    what cannot be written, once a minute; a web server's failures, once until it takes a batch again.
 /// Thread:  the loop's; posting and compressing in the pool's.
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -31,8 +32,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
   static Result<std::shared_ptr<Hub>> open(service::Context& context, std::string secret);
   /// Begins the tasks that send and tidy.
   void start();
-  /// False: the frame is malformed from some event on.
-  bool take(const ipc::events::Told& told);
+  /// False: the frame is malformed from some event on. written: called when its events are where they belong.
+  bool take(const ipc::events::Told& told, std::function<void()> written);
   /// An event of our own.
   void tell(const events::Event& event);
   /// Somebody may have moved the files.
@@ -96,6 +97,7 @@ class Hub : public std::enable_shared_from_this<Hub> {
   std::size_t readers_ = 0;
   std::vector<Waiting> waiting_;  // for others that happened before
   std::size_t waiting_bytes_ = 0;
+  std::vector<std::function<void()>> unanswered_;  // of the programs that told what waits
   async::Loop::TimerHandle settling_;
   std::string log_lines_, accounting_lines_, hook_lines_;  // of the frame at hand
   std::uint64_t last_id_ = 0, taken_ = 0, lost_ = 0, malformed_ = 0, late_readers_ = 0;

@@ -42,13 +42,17 @@ Result<std::string> read_secret(const std::string& path) {
 }
 
 /// program: the client; empty: it did not show a badge.
-async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, Channel channel, std::string program) {
+async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, std::shared_ptr<Channel> channel, std::string program) {
   for (;;) {
-    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
+    PEN_CO_TRY_ASSIGN(const auto received, co_await channel->receive());
     const auto& told = std::get<ipc::events::Told>(received.message);
     if (!program.empty() && told.program != program)
       co_return fail(ipc::IpcError::out_of_place, program + " tells events of " + printable(told.program, 50));
-    if (!hub->take(told)) co_return fail(ipc::IpcError::malformed_frame);
+    const bool answers = channel->peer_revision() >= ipc::events::kWrittenRevision;
+    auto written = [answers, bytes = told.events.size(), to = std::weak_ptr(channel)] {
+      if (const auto client = to.lock(); client && answers) (void)client->send(ipc::events::Written{bytes});
+    };
+    if (!hub->take(told, std::move(written))) co_return fail(ipc::IpcError::malformed_frame);
   }
 }
 
@@ -67,7 +71,7 @@ async::Task<void> session(std::shared_ptr<Hub> hub, async::Stream stream, ipc::A
   }
   const auto client = opening->peer.pid;
   std::string program = opening->program;
-  const auto ended = co_await hear(hub, Channel(*std::move(opening)), std::move(program));
+  const auto ended = co_await hear(hub, std::make_shared<Channel>(*std::move(opening)), std::move(program));
   if (!ended && !ended.error().is(async::WaitError::closed) && !ended.error().is(async::WaitError::cancelled))
     log::warning("events of pid {}: {}", client, ended.error().message());
 }
@@ -76,6 +80,7 @@ async::Task<void> session(std::shared_ptr<Hub> hub, async::Stream stream, ipc::A
 async::Task<void> drain(service::Context* context, std::shared_ptr<Hub> hub) {
   (void)co_await context->sessions().drained({.deadline = hub->loop().now() + kHearOut});
   hub->end();
+  co_await hub->loop().next_turn();  // what is written is said: else it would be told again
 }
 
 Result<void> look(service::Context& context) {

@@ -20,6 +20,7 @@ class DestinationClient {
  public:
   DestinationClient(std::string program, const config::Config& config);
   using See = std::function<void(ipc::destinations::FromQmgr&)>;
+  /// see: is given each message before Done.
   std::optional<ipc::destinations::Done> ask(const ipc::destinations::ToQmgr& request, const See& see);
   const std::string& why() const { return why_; }
 

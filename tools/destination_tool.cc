@@ -182,33 +182,53 @@ void DestinationTool::print_one(const destdb::Suspension& s, bool whole) const {
   print(options_.json ? json_line(s) : whole ? show_text(s) : list_line(s));
 }
 
-int DestinationTool::look(const std::string& name) {
-  const bool whole = !name.empty();
-  std::map<std::string, Seen> live;
+/// What the queue manager has in memory.
+struct DestinationTool::Memory {
+  bool up = false;  // it answers
+  std::map<std::string, Seen> destinations;
   destdb::Suspensions suspensions;
   Backend backend;
   std::vector<LimitSeen> limits;
-  const bool up = qmgr_
-                      .ask(Find{.request = 1, .name = name, .limits = true},
-                           [&](FromQmgr& m) {
-                             if (auto* s = std::get_if<Suspended>(&m)) {
-                               suspensions.emplace(s->name, destdb::Suspension{s->name, s->reason, s->since});
-                             } else if (auto* e = std::get_if<Entry>(&m)) {
-                               const std::string key = e->key;
-                               live.insert_or_assign(key, from_qmgr(std::move(*e)));
-                             } else if (auto* b = std::get_if<Backend>(&m)) {
-                               backend = std::move(*b);
-                             } else if (auto* l = std::get_if<LimitSeen>(&m)) {
-                               limits.push_back(std::move(*l));
-                             }
-                           })
-                      .has_value();
+};
+
+DestinationTool::Memory DestinationTool::ask(const std::string& name) {
+  Memory memory;
+  const auto note_one = [&](FromQmgr& m) {
+    if (auto* s = std::get_if<Suspended>(&m)) {
+      memory.suspensions.emplace(s->name, destdb::Suspension{s->name, s->reason, s->since});
+    } else if (auto* e = std::get_if<Entry>(&m)) {
+      const std::string key = e->key;
+      memory.destinations.insert_or_assign(key, from_qmgr(std::move(*e)));
+    } else if (auto* b = std::get_if<Backend>(&m)) {
+      memory.backend = std::move(*b);
+    } else if (auto* l = std::get_if<LimitSeen>(&m)) {
+      memory.limits.push_back(std::move(*l));
+    }
+  };
+  memory.up = qmgr_.ask(Find{.request = 1, .name = name, .limits = true}, note_one).has_value();
+  return memory;
+}
+
+/// Of the file, where the queue manager does not answer or the file cannot be read. Returns the exit status.
+int DestinationTool::say_what_is_missing(bool up, const Result<void>& read) {
+  if (!up) note("the mail system is not running; this is what it knew when it last wrote (" + qmgr_.why() + ")");
+  if (read || read.error().is_errno(ENOENT)) return EX_OK;
+  note((up ? "only what is in memory is shown, the file cannot be read: " : "the file cannot be read: ") +
+       read.error().message());
+  if (up) return EX_OK;
+  return read.error().is_errno(EACCES) || read.error().is_errno(EPERM) ? EX_NOPERM : EX_IOERR;
+}
+
+int DestinationTool::look(const std::string& name) {
+  const bool whole = !name.empty();
+  Memory memory = ask(name);
+  const bool up = memory.up;
   std::uint64_t count = 0;
   bool begun = false;
   const auto begin = [&](const destdb::Suspensions& all) {
     begun = true;
-    if (backend.name == "redis")
-      print(options_.json ? json_line(backend) : "knowledge: " + backend_text(backend) + "\n");
+    if (memory.backend.name == "redis")
+      print(options_.json ? json_line(memory.backend) : "knowledge: " + backend_text(memory.backend) + "\n");
     if (!options_.json && !whole) print(list_header());
     for (const auto& [key, s] : all) {
       if (whole && key != name) continue;
@@ -216,41 +236,33 @@ int DestinationTool::look(const std::string& name) {
       print_one(s, whole);
     }
   };
-  if (up) begin(suspensions);
+  if (up) begin(memory.suspensions);
   const WallTime t = now();
   const auto read = file_.each(!up, [&](const std::string& key, const destdb::Facts& facts) {
     if (!begun) begin(file_.suspensions());
-    if (const auto it = live.find(key); it != live.end()) {
+    if (const auto it = memory.destinations.find(key); it != memory.destinations.end()) {
       ++count;
       print_one(it->second, whole);
-      live.erase(it);
+      memory.destinations.erase(it);
     } else if (!whole || fits(name, facts)) {
       ++count;
-      print_one(from_file(key, facts, up ? suspensions : file_.suspensions(), t), whole);
+      print_one(from_file(key, facts, up ? memory.suspensions : file_.suspensions(), t), whole);
     }
   });
   if (!begun && read) begin(file_.suspensions());
-  for (const auto& [key, d] : live) {
+  for (const auto& [key, d] : memory.destinations) {
     ++count;
     print_one(d, whole);
   }
-  if (!options_.json && !whole && !limits.empty()) print("LIMITS\n");
-  for (const LimitSeen& l : limits) {
+  if (!options_.json && !whole && !memory.limits.empty()) print("LIMITS\n");
+  for (const LimitSeen& l : memory.limits) {
     ++count;
     print(options_.json ? json_line(l) : limit_line(l));
   }
-  const bool missing = !read && read.error().is_errno(ENOENT);
-  if (!up) note("the mail system is not running; this is what it knew when it last wrote (" + qmgr_.why() + ")");
-  if (!read && !missing) {
-    note((up ? "only what is in memory is shown, the file cannot be read: " : "the file cannot be read: ") +
-         read.error().message());
-    if (!up) return read.error().is_errno(EACCES) || read.error().is_errno(EPERM) ? EX_NOPERM : EX_IOERR;
-  }
-  if (whole && count == 0) {
-    note("nothing is known of " + name + " (a domain's hosts: " + kProgram + " explain user@" + name + ")");
-    return EX_DATAERR;
-  }
-  return 0;
+  if (const int status = say_what_is_missing(up, read); status != EX_OK) return status;
+  if (!whole || count != 0) return EX_OK;
+  note("nothing is known of " + name + " (a domain's hosts: " + kProgram + " explain user@" + name + ")");
+  return EX_DATAERR;
 }
 
 int DestinationTool::order_in_file(const Order& order) {

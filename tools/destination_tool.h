@@ -39,6 +39,9 @@ class DestinationTool {
   int run();
 
  private:
+  struct Memory;
+  Memory ask(const std::string& name);
+  int say_what_is_missing(bool up, const Result<void>& read);
   /// list and show: what qmgr has in memory, and the rest from the file. name: a filter; empty: all.
   int look(const std::string& name);
   int give(const ipc::destinations::Order& order);

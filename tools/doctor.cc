@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "lib/suite/service/lock.h"
+#include "lib/suite/service/running.h"
 #include "tools/check.h"
 #include "tools/doctor_judge.h"
 #include "tools/doctor_names.h"
@@ -109,6 +110,24 @@ Findings configuration(const std::string& directory, bool dns) {
   return all;
 }
 
+/// Whether services are to answer; with what is to be said of a master that is missing.
+bool is_running(const config::Config& config, Findings& all) {
+  const auto master = service::running_master(service::state_directory(config.settings()));
+  if (!master || *master) return master.has_value();
+  const auto now = service::interim(config);
+  if (!now)
+    all.push_back({Level::note,
+                   "master",
+                   "it is not running, and a keeper that runs would not be seen",
+                   now.error().message(),
+                   {}});
+  if (!now || !now->any()) return false;
+  all.push_back({Level::warning, "master", "there is none at the moment: " + describe(*now),
+                 "programs serve meanwhile, but one that ends is not started again",
+                 "read in the log why master ended; penstock status waits for the next one"});
+  return true;
+}
+
 void show(const Findings& all, bool json) {
   if (json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -143,8 +162,7 @@ int Doctor::run() {
       std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == config::Severity::error; });
   bool late = false;
   if (!unreadable) {
-    const auto master = service::running_master(service::state_directory(config->settings()));
-    const bool running = master && *master;
+    const bool running = is_running(*config, all);
     Probes probes;
     probes.add("names and certificates", [config, network] { return names_keys_certificates(*config, network); });
     probes.add("clock", [config] { return judge_clock(look_at_clock(config->settings())); });

@@ -24,6 +24,7 @@
 #include "lib/suite/service/setup.h"
 #include "tools/doctor_probes.h"
 #include "tools/instance_control.h"
+#include "tools/instance_master.h"
 #include "tools/instance_status.h"
 #include "tools/output.h"
 
@@ -105,9 +106,9 @@ std::string ask_qmgr(const std::string& path) {
 
 int health(const config::Config& config) {
   if (waits_as_standby(config)) return EX_OK;
-  const auto master = own_master(config);
+  const auto master = next_master(config);
   if (!master) return cannot_tell(master.error());
-  if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  if (!*master) return say_no_master(config);
   const std::string state = service::state_directory(config.settings());
   const auto now = status_of(state);
   const auto known = services(now);

@@ -15,9 +15,11 @@
 #include "lib/suite/ipc/queue.h"
 #include "lib/suite/service/lock.h"
 #include "lib/suite/service/plan.h"
+#include "lib/suite/service/running.h"
 #include "lib/suite/service/setup.h"
 #include "lib/suite/service/standby.h"
 #include "tools/check.h"
+#include "tools/instance_master.h"
 #include "tools/instance_status.h"
 #include "tools/map_tool.h"
 #include "tools/output.h"
@@ -59,38 +61,21 @@ void say_not_run(const config::Config& config) {
 
 }  // namespace
 
-std::string between_masters(const service::Answering& keeper) {
-  return keeper.text.empty() ? "" : ": " + printable(keeper.text);
-}
-
 int fail_with(int status, const std::string& text) {
   std::fprintf(stderr, "penstock: %s\n", text.c_str());
   return status;
 }
 
-int cannot_tell(const Error& why) {
-  const bool busy = why.is_errno(EAGAIN);
-  return fail_with(
-      busy ? EX_TEMPFAIL : EX_NOPERM,
-      busy ? why.message()
-           : "whether the mail system is running is known to whoever starts it, as a rule root: " + why.message());
-}
-
-Result<std::optional<service::Process>> own_master(const config::Config& config) {
-  if (config.settings().standby_lease == config::StandbyLease::none)
-    return service::running_master(service::state_directory(config.settings()));
-  auto standby = service::running_standby(config.directory());
-  if (!standby) return std::nullopt;
-  return std::move(standby->process);
-}
-
 int InstanceControl::start() {
   // If this cannot be found out here, master will report it: it takes the lock.
   const bool leased = config_.settings().standby_lease != config::StandbyLease::none;
-  if (const auto standby = service::running_standby(config_.directory()))
+  const auto standby = service::running_standby(config_.directory());
+  const auto keeper = service::running_keeper(config_.directory());
+  if (!keeper) warn("a keeper or a standby that runs would not be seen: " + keeper.error().message());
+  if (standby && *standby)
     return fail_with(EX_UNAVAILABLE,
                      fmt::format("the mail system is already running, or waits as a standby (master pid {})",
-                                 standby->process.pid()));
+                                 (*standby)->process.pid()));
   // With a lease another host's master may have the lock.
   const auto running = service::running_master(service::state_directory(config_.settings()));
   if (!leased && running && *running && !(*running)->gone_within(service::kDyingMaster)) {
@@ -98,10 +83,8 @@ int InstanceControl::start() {
                      fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
   // The one of a master that was stopped a moment ago is about to end.
-  if (const auto keeper = service::running_keeper(config_.directory());
-      keeper && !keeper->process.gone_within(service::kDyingMaster))
-    return fail_with(EX_UNAVAILABLE, fmt::format("the mail system is already running (keeper pid {}{})",
-                                                 keeper->process.pid(), between_masters(*keeper)));
+  if (keeper && *keeper && !(*keeper)->process.gone_within(service::kDyingMaster))
+    return fail_with(EX_UNAVAILABLE, fmt::format("the mail system is already running ({})", describe(**keeper)));
   // As with any invalid value, the programs that need it would not start, and would keep all mail waiting.
   bool wrong = false;
   for (const auto& p : class_problems(config_)) {
@@ -180,8 +163,11 @@ int InstanceControl::start_foreground() {
 
 int InstanceControl::end_master(int signo, milliseconds patience) {
   const auto master = own_master(config_);
-  const auto keeper = service::running_keeper(config_.directory());
   if (!master) return cannot_tell(master.error());
+  auto found = service::running_keeper(config_.directory());
+  // Master tells it, too, that its end is meant.
+  if (!found) warn("a keeper that runs would not be seen: " + found.error().message());
+  const std::optional<service::Keeping> keeper = found ? *std::move(found) : std::nullopt;
   if (!*master && !keeper) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
   // The keeper first: no next master comes, if this one ends meanwhile or does not hear it.
   if (keeper)
@@ -204,9 +190,9 @@ int InstanceControl::stop() { return end_master(SIGTERM, config_.settings().stop
 int InstanceControl::abort() { return end_master(SIGQUIT, seconds(10)); }
 
 int InstanceControl::reload() {
-  const auto master = own_master(config_);
+  const auto master = next_master(config_);
   if (!master) return cannot_tell(master.error());
-  if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  if (!*master) return say_no_master(config_);
   renew_stale_tables(config_);
   const auto [errors, warnings] = faults(config_);
   for (const std::string& fault : errors) fail_with(EX_CONFIG, fault);

@@ -7,11 +7,8 @@
 ///          master.
 #include <string>
 
-#include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/config/config.h"
-#include "lib/suite/service/lock.h"
-#include "lib/suite/service/standby.h"
 
 namespace pen::tools {
 
@@ -37,13 +34,7 @@ class InstanceControl {
   const config::Config& config_;
 };
 
-/// The master of this host: with a lease also one that waits, and never another host's, although its lock is seen here.
-Result<std::optional<service::Process>> own_master(const config::Config& config);
-/// What a keeper says of the time until the next master, as the end of a sentence; "": there is one.
-std::string between_masters(const service::Answering& keeper);
 /// Prints "penstock: text" to standard error; returns `status`.
 int fail_with(int status, const std::string& text);
-/// Reports that a command cannot find out whether the mail system runs; returns the status.
-int cannot_tell(const Error& why);
 
 }  // namespace pen::tools

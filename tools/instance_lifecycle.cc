@@ -11,9 +11,10 @@
 #include <fstream>
 
 #include "lib/base/text.h"
-#include "lib/suite/service/lock.h"
+#include "lib/suite/service/running.h"
 #include "tools/instance.h"
 #include "tools/instance_control.h"
+#include "tools/instance_master.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
 #include "tools/settings_change.h"
@@ -201,7 +202,7 @@ int must_be_off(const InstanceEntry& entry, const std::string& verb) {
   if (entry.enabled)
     return fail_with(EX_UNAVAILABLE, "the instance " + entry.name + " is enabled: disable it before " + verb);
   if (!entry.config) return EX_OK;
-  const auto runs = service::anything_runs(service::state_directory(entry.config->settings()));
+  const auto runs = service::anything_runs(*entry.config);
   if (!runs) return cannot_tell(runs.error());
   if (*runs) return fail_with(EX_UNAVAILABLE, "the instance " + entry.name + " runs: stop it before " + verb);
   return EX_OK;

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lib/suite/service/lock.h"
+#include "lib/suite/service/running.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 
@@ -61,7 +61,7 @@ std::string title(const InstanceEntry& instance) {
 /// "yes", "no", "?".
 std::string runs(const InstanceEntry& instance) {
   if (!instance.config) return "?";
-  const auto found = service::anything_runs(service::state_directory(instance.config->settings()));
+  const auto found = service::anything_runs(*instance.config);
   if (!found) return "?";
   return *found ? "yes" : "no";
 }

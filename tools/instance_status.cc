@@ -18,6 +18,7 @@
 #include "lib/suite/service/setup.h"
 #include "lib/suite/service/standby.h"
 #include "tools/instance_control.h"
+#include "tools/instance_master.h"
 #include "tools/output.h"
 #include "tools/session_status.h"
 
@@ -126,10 +127,11 @@ std::string kept_line(const std::string& holder) {
 }
 
 /// A master that waits for the lease.
-auto waiting_standby(const config::Config& config) -> decltype(service::running_standby({})) {
+std::optional<service::Answering> waiting_standby(const config::Config& config) {
   if (config.settings().standby_lease == config::StandbyLease::none) return {};
-  auto standby = service::running_standby(config.directory());
-  if (!standby) return {};
+  auto found = service::running_standby(config.directory());
+  if (!found || !*found) return {};  // own_master() has the error too
+  std::optional<service::Answering> standby = *std::move(found);
   const auto read = nlohmann::ordered_json::parse(standby->text, nullptr, false);
   if (!read.is_object() || read.value("state", "") == "active") return {};
   return standby;
@@ -151,46 +153,33 @@ std::optional<int> print_standby(const config::Config& config, bool json) {
   return EX_OK;
 }
 
-}  // namespace
+int print_without_master(const config::Config& config, bool json) {
+  const WithoutMaster without = without_master(config);
+  if (!json) return fail_with(without.status, without.text);
+  nlohmann::ordered_json out = {{"running", false}, {"why", without.text}};
+  if (without.keeper) out["keeper"] = *without.keeper;
+  print(out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  return without.status;
+}
 
-bool waits_as_standby(const config::Config& config) { return waiting_standby(config).has_value(); }
-
-int print_status(const config::Config& config, bool json) {
-  if (const auto status = print_standby(config, json)) return *status;
-  const std::string state = service::state_directory(config.settings());
-  const auto master = own_master(config);
-  if (!master) return cannot_tell(master.error());
-  std::optional<pid_t> pid;
-  if (*master) pid = (*master)->pid();
+/// All but the session classes.
+nlohmann::ordered_json status_of(const config::Config& config, const service::Process& master) {
   nlohmann::ordered_json out;
-  out["running"] = pid.has_value();
-  if (pid) {
-    const std::ifstream file(state + "/master.status");
-    std::ostringstream text;
-    text << file.rdbuf();
-    const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
-    if (read.is_object()) out.update(read);
-    out["master"] = *pid;
-    out["landlock"] = confine::kernel_offers().landlock;
-  }
-  if (pid) out["private_keys"] = keys_word(config);
-  if (const auto all = pid ? accounts(config.settings()) : std::nullopt) out["accounts"] = *all;
-  std::optional<SessionClasses> classes;
-  if (pid && !config.settings().session_classes.empty()) {
-    classes = session_status(config);
-    out["session_classes"] = to_json(*classes);
-  }
-  if (json) {
-    print(out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-    return pid ? EX_OK : EX_UNAVAILABLE;
-  }
-  if (!pid) {
-    const auto keeper = service::running_keeper(config.directory());
-    return fail_with(EX_UNAVAILABLE, keeper ? fmt::format("master is not running (keeper pid {}{})",
-                                                          keeper->process.pid(), between_masters(*keeper))
-                                            : "the mail system is not running");
-  }
-  print(line("the mail system is running: master pid {}, version {}", *pid, text_of(out, "version")));
+  out["running"] = true;
+  const std::ifstream file(service::state_directory(config.settings()) + "/master.status");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
+  if (read.is_object()) out.update(read);
+  out["master"] = master.pid();
+  out["landlock"] = confine::kernel_offers().landlock;
+  out["private_keys"] = keys_word(config);
+  if (const auto all = accounts(config.settings())) out["accounts"] = *all;
+  return out;
+}
+
+void print_tables(const nlohmann::ordered_json& out, const std::optional<SessionClasses>& classes) {
+  print(line("the mail system is running: master pid {}, version {}", out.value("master", 0), text_of(out, "version")));
   print(services_table(out));
   if (out.contains("accounts")) print(accounts_line(out["accounts"]));
   if (::geteuid() != 0) print(line("accounts: {} alone, so one program can pass for another", name_of(::geteuid())));
@@ -198,6 +187,27 @@ int print_status(const config::Config& config, bool json) {
   print(line("private keys: {}", text_of(out, "private_keys")));
   if (out.contains("kept_by")) print(kept_line(text_of(out, "kept_by")));
   if (classes) print(classes_table(*classes));
+}
+
+}  // namespace
+
+bool waits_as_standby(const config::Config& config) { return waiting_standby(config).has_value(); }
+
+int print_status(const config::Config& config, bool json) {
+  if (const auto status = print_standby(config, json)) return *status;
+  const auto master = next_master(config);
+  if (!master) return cannot_tell(master.error());
+  if (!*master) return print_without_master(config, json);
+  nlohmann::ordered_json out = status_of(config, **master);
+  std::optional<SessionClasses> classes;
+  if (!config.settings().session_classes.empty()) {
+    classes = session_status(config);
+    out["session_classes"] = to_json(*classes);
+  }
+  if (json)
+    print(out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  else
+    print_tables(out, classes);
   return EX_OK;
 }
 

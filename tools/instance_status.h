@@ -12,7 +12,8 @@
 
 namespace pen::tools {
 
-/// Prints to standard output. Returns the exit status: EX_UNAVAILABLE if the mail system does not run.
+/// Prints to standard output. Returns the exit status: EX_UNAVAILABLE, the mail system does not run; EX_TEMPFAIL, there
+/// is no master at the moment, and the next one is to come. Waits for one that is due.
 int print_status(const config::Config& config, bool json);
 
 /// Master is there, and another host has the queue's lease.

@@ -20,7 +20,9 @@
 #include "lib/base/date.h"
 #include "lib/base/file_lock.h"
 #include "lib/suite/service/lock.h"
+#include "lib/suite/service/running.h"
 #include "tools/instance_control.h"
+#include "tools/instance_master.h"
 #include "tools/output.h"
 
 namespace pen::tools {
@@ -124,12 +126,13 @@ int rotate_log(const config::Config& config) {
   const auto master = service::running_master(state);
   if (!master) return cannot_tell(master.error());
   if (!*master) {
-    const auto programs = service::anything_runs(state);
-    if (!programs) return cannot_tell(programs.error());
-    if (*programs)
+    const auto now = service::interim(config);
+    if (!now) return cannot_tell(now.error());
+    if (now->any())
       return fail_with(EX_TEMPFAIL,
                        "programs write to the log, and there is no master that could have them open it "
-                       "again: try again when the next one is there (penstock status)");
+                       "again: try again when the next one is there (" +
+                           describe(*now) + ")");
   }
   const auto before = log_opened(state);
   if (*master && !before) {

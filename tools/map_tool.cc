@@ -140,58 +140,73 @@ void warn_of_directory(const Invocation& in, const std::string& table) {
                        table, where.st_uid));
 }
 
+/// The text that a table is made from.
+struct SourceText {
+  std::string text;
+  std::string name;                 // of the file that says whose the table is
+  std::optional<struct stat> file;  // nullopt: there is none, and the text came from standard input
+};
+
+/// One descriptor for all questions about the text: its owner may replace the file meanwhile. From standard input (-i)
+/// the text's file says whose the table is, or the table itself, if one of them is there.
+Result<SourceText> read_source(const Spec& spec, bool from_stdin) {
+  SourceText source{{}, spec.file, {}};
+  const int flags = O_CLOEXEC | (from_stdin ? O_PATH : O_RDONLY | O_NONBLOCK);
+  Fd file(::open(source.name.c_str(), flags));
+  if (!file && from_stdin && errno == ENOENT) {
+    source.name = spec.path();
+    file = Fd(::open(source.name.c_str(), flags));
+  }
+  struct stat found{};
+  if (file ? ::fstat(file.get(), &found) != 0 : !from_stdin || errno != ENOENT)
+    return fail_errno("open " + source.name);
+  if (file) source.file = found;
+  if (from_stdin) {
+    source.text = all_of_stdin();
+  } else {
+    PEN_TRY_ASSIGN(source.text, map::read_table_file(file.get(), spec.file));
+  }
+  return source;
+}
+
+/// Each value becomes the content of the files that it names (-F). An entry with a file that cannot be read is left
+/// out, with a warning.
+void read_values(const Invocation& in, const std::string& shown, map::TableText& table) {
+  std::erase_if(table.entries, [&](map::TableEntry& entry) {
+    if (in.other_values_stay && !entry.value.starts_with('/')) return false;
+    auto content = files_in_base64(entry.value);
+    if (content)
+      entry.value = *std::move(content);
+    else
+      table.warnings.push_back(shown + ", line " + std::to_string(entry.line) + ": " + content.error().message() +
+                               ": skipping this entry");
+    return !content;
+  });
+}
+
 int build(const Invocation& in, const Spec& spec, Source kind) {
   if (!spec.indexed()) {
     complain(in, "fatal", spec.text() + not_made(spec.type));
     return EX_USAGE;
   }
   TableBar bar("Making " + spec.path());
-  struct stat source{};
   const bool from_stdin = in.incremental;
-  // One descriptor for all questions about the text: its owner may replace the file meanwhile.
-  std::string owner_of = spec.file;
-  const int flags = O_CLOEXEC | (from_stdin ? O_PATH : O_RDONLY | O_NONBLOCK);
-  Fd file(::open(owner_of.c_str(), flags));
-  if (!file && from_stdin && errno == ENOENT) {
-    owner_of = spec.path();
-    file = Fd(::open(owner_of.c_str(), flags));
-  }
-  const bool there = static_cast<bool>(file);
-  if ((!there && !(from_stdin && errno == ENOENT)) || (there && ::fstat(file.get(), &source) != 0))
-    return failed(in, Error::from_errno(errno, "open " + owner_of));
+  const auto source = read_source(spec, from_stdin);
+  if (!source) return failed(in, source.error());
   map::BuildOptions options = in.build;
   options.start_from_old = in.incremental;
-  if (there && in.inherit_mode) options.mode = (source.st_mode & 0666) | 0600;
+  if (source->file && in.inherit_mode) options.mode = (source->file->st_mode & 0666) | 0600;
 
-  std::string text;
-  if (from_stdin) {
-    text = all_of_stdin();
-  } else {
-    auto read = map::read_table_file(file.get(), spec.file);
-    if (!read) return failed(in, read.error());
-    text = *std::move(read);
-  }
-  file.reset();
   // The writer of the text chose the names in it: root must not read files for that writer.
   std::optional<service::AsAccount> owner;
-  if (const auto maker = maker_of(spec.path(), there ? &source : nullptr); maker && !in.keep_root)
+  if (const auto maker = maker_of(spec.path(), source->file ? &*source->file : nullptr); maker && !in.keep_root)
     owner.emplace(*maker);
-  if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
+  if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + source->name));
   warn_of_directory(in, spec.path());
   const std::string shown = from_stdin ? "standard input" : spec.file;
-  map::TableText table = kind == Source::aliases ? map::parse_aliases(text, shown) : map::parse_table(text, shown);
-  if (in.values_are_files) {
-    std::erase_if(table.entries, [&](map::TableEntry& entry) {
-      if (in.other_values_stay && !entry.value.starts_with('/')) return false;
-      auto content = files_in_base64(entry.value);
-      if (content)
-        entry.value = *std::move(content);
-      else
-        table.warnings.push_back(shown + ", line " + std::to_string(entry.line) + ": " + content.error().message() +
-                                 ": skipping this entry");
-      return !content;
-    });
-  }
+  map::TableText table =
+      kind == Source::aliases ? map::parse_aliases(source->text, shown) : map::parse_table(source->text, shown);
+  if (in.values_are_files) read_values(in, shown, table);
   for (const auto* said : {&table.warnings, &table.doubts})
     for (const auto& warning : *said) complain(in, "warning", warning);
 

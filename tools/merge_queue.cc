@@ -31,6 +31,30 @@ constexpr std::size_t kAtOnce = 200;
 constexpr std::size_t kPiece = 256 * 1024;
 constexpr seconds kSettle{60};
 
+/// The message with its content as it is in the other queue. file: that has the content; none: it is in `content`.
+HandedIn as_handed_in(mail::Envelope envelope, const ipc::queue::Content& content, Fd file) {
+  HandedIn one;
+  one.most = envelope.body.size;
+  one.envelope = std::move(envelope);
+  auto fd = std::make_shared<Fd>(std::move(file));
+  one.produce = [fd, text = std::string(content.inline_body), offset = content.body_offset](
+                    mail::Envelope& made, const HandedIn::Write& write) -> Result<void> {
+    if (!*fd) {
+      write(text);
+      return {};
+    }
+    for (std::uint64_t at = 0; at < made.body.size;) {
+      const auto most = std::min<std::uint64_t>(kPiece, made.body.size - at);
+      PEN_TRY_ASSIGN(const std::string piece, read_at(fd->get(), offset + at, most, "read the content"));
+      if (piece.empty()) return fail_errno("read the content", EIO);
+      write(piece);
+      at += piece.size();
+    }
+    return {};
+  };
+  return one;
+}
+
 }  // namespace
 
 MergeQueue::MergeQueue(const config::Config& config, std::string snapshot)
@@ -159,26 +183,7 @@ Result<void> MergeQueue::take(QueueClient& other, const std::vector<std::string>
     if (left->empty()) return leave(e.queue_id, "nobody is left");
     e.recipients = *std::move(left);
     e.hold = true;
-    HandedIn one;
-    one.most = e.body.size;
-    one.envelope = std::move(e);
-    auto fd = std::make_shared<Fd>(fds.empty() ? Fd() : std::move(fds[0]));
-    one.produce = [fd, text = std::string(content->inline_body), offset = content->body_offset](
-                      mail::Envelope& envelope, const HandedIn::Write& write) -> Result<void> {
-      if (!*fd) {
-        write(text);
-        return {};
-      }
-      for (std::uint64_t at = 0; at < envelope.body.size;) {
-        const auto most = std::min<std::uint64_t>(kPiece, envelope.body.size - at);
-        PEN_TRY_ASSIGN(const std::string piece, read_at(fd->get(), offset + at, most, "read the content"));
-        if (piece.empty()) return fail_errno("read the content", EIO);
-        write(piece);
-        at += piece.size();
-      }
-      return {};
-    };
-    messages.push_back(std::move(one));
+    messages.push_back(as_handed_in(std::move(e), *content, fds.empty() ? Fd() : std::move(fds[0])));
   });
   if (shown.outcome != Outcome::ok && shown.outcome != Outcome::not_found)
     return fail_errno("the snapshot's queue cannot be read: " + shown.text, EIO);

@@ -16,6 +16,7 @@
 #include "lib/suite/service/link.h"
 #include "lib/suite/service/lock.h"
 #include "lib/suite/service/plan.h"
+#include "lib/suite/service/running.h"
 #include "lib/suite/service/setup.h"
 #include "lib/suite/service/table_opener.h"
 
@@ -54,6 +55,12 @@ std::optional<OfflineQmgr::Refusal> OfflineQmgr::refusal(const config::Config& c
     return Refusal{EX_UNAVAILABLE, fmt::format("the mail system runs (master pid {}), but its queue manager cannot "
                                                "be reached: it is being started or stopped, or the log says why",
                                                (*master)->pid())};
+  else if (master)
+    if (const auto now = service::interim(config); now && now->any())
+      return Refusal{EX_TEMPFAIL,
+                     fmt::format("the mail system is between two masters ({}), and its queue manager cannot "
+                                 "be reached: try again when the next one is there",
+                                 describe(*now))};
   struct stat st{};
   const bool there = ::stat(s.queue_log_directory.c_str(), &st) == 0;
   const int why = errno;

@@ -27,7 +27,8 @@ class OfflineQmgr {
     int code;  // an exit code of sysexits.h
     std::string text;
   };
-  /// Why it cannot be started: a master runs, the caller lacks the rights, there is no queue. nullopt: call start().
+  /// Why it cannot be started: a master runs, or programs or a keeper without one; the caller lacks the rights; there
+  /// is no queue. nullopt: call start().
   static std::optional<Refusal> refusal(const config::Config& config);
   /// Whether the queue belongs to the caller.
   static bool owns_queue(const config::Config& config);

@@ -18,7 +18,7 @@
 #include "lib/receive/submission/drop_view.h"
 #include "lib/receive/submission/envelope.h"
 #include "lib/suite/service/as_account.h"
-#include "lib/suite/service/lock.h"
+#include "lib/suite/service/running.h"
 #include "tools/batch_smtp.h"
 
 namespace pen::tools {
@@ -42,7 +42,7 @@ int QueueExport::run() {
   if (!owner) return complain(EX_CONFIG, owner.error().message());
   if (::geteuid() != 0 && ::geteuid() != owner->uid)
     return complain(EX_NOPERM, "only root may do that, and the owner of a mail system without root");
-  const auto runs = service::anything_runs(service::state_directory(config_.settings()));
+  const auto runs = service::anything_runs(config_);
   if (!runs)
     return complain(EX_TEMPFAIL, "whether the mail system runs cannot be found out: " + runs.error().message());
   if (*runs)

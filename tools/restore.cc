@@ -13,10 +13,11 @@
 
 #include "lib/base/fd.h"
 #include "lib/receive/submission/wake.h"
-#include "lib/suite/service/lock.h"
+#include "lib/suite/service/running.h"
 #include "lib/suite/service/setup.h"
 #include "tools/file_copy.h"
 #include "tools/instance_control.h"
+#include "tools/instance_master.h"
 #include "tools/merge_queue.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
@@ -56,7 +57,7 @@ Result<std::uint64_t> messages(const config::Config& config) {
 /// What keeps a queue from being put there, as an exit status after it was reported.
 int in_the_way(const config::Config& config) {
   const config::Settings& s = config.settings();
-  const auto runs = service::anything_runs(service::state_directory(s));
+  const auto runs = service::anything_runs(config);
   if (!runs) return cannot_tell(runs.error());
   if (*runs)
     return fail_with(EX_UNAVAILABLE,

@@ -19,6 +19,7 @@
 #include "lib/suite/service/lock.h"
 #include "lib/suite/service/standby.h"
 #include "tools/instance_control.h"
+#include "tools/instance_master.h"
 #include "tools/instance_status.h"
 #include "tools/output.h"
 
@@ -91,7 +92,9 @@ std::optional<Waiting> read_waiting(const service::Answering& standby) {
 
 /// A master that waits becomes the new file at the signal; it runs no programs.
 int upgrade_standby(const config::Config& config) {
-  const auto standby = service::running_standby(config.directory());
+  const auto found = service::running_standby(config.directory());
+  if (!found) return cannot_tell(found.error());
+  const auto& standby = *found;
   const auto before = standby ? read_waiting(*standby) : std::nullopt;
   if (!before) return fail_with(EX_TEMPFAIL, "the standby does not answer");
   if (before->life.empty())
@@ -103,7 +106,7 @@ int upgrade_standby(const config::Config& config) {
   while (std::chrono::steady_clock::now() < end) {
     if (standby->process.gone_within(kLookAgain)) return fail_with(EX_SOFTWARE, "master died: see the log");
     const auto answer = service::running_standby(config.directory());  // none while it begins anew
-    const auto now = answer ? read_waiting(*answer) : std::nullopt;
+    const auto now = answer && *answer ? read_waiting(**answer) : std::nullopt;
     if (!now) continue;
     if (now->life != before->life) {
       print("done: the standby is version " + printable(now->version) + "\n");
@@ -122,9 +125,9 @@ int upgrade(const config::Config& config) {
   const config::Settings& settings = config.settings();
   if (waits_as_standby(config)) return upgrade_standby(config);
   const std::string state = service::state_directory(settings);
-  const auto master = own_master(config);
+  const auto master = next_master(config);
   if (!master) return cannot_tell(master.error());
-  if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  if (!*master) return say_no_master(config);
   const Fd lock(::open((state + "/upgrade.lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return fail_with(EX_NOPERM, Error::from_errno(errno, state + "/upgrade.lock").message());
   if (auto locked = lock_file(lock.get(), seconds(0)); !locked)

@@ -182,45 +182,68 @@ std::string settings_markdown() {
   return out;
 }
 
-std::string main_cf_man_page() {
-  std::string out =
-      ".\\\" Made from lib/config/params.def and params_client.def; do not edit.\n"
-      ".TH MAIN.CF 5 \"\" \"Penstock\" \"File formats\"\n"
-      ".ad l\n"  // long words would leave gaps in adjusted lines
-      ".SH NAME\nmain.cf \\- the settings of a Penstock instance\n"
-      ".SH DESCRIPTION\n"
-      "The file holds one setting a line:\n.PP\n.RS\n.nf\nname = value\n.fi\n.RE\n.PP\n"
-      "A line that begins with a blank continues the one before. Empty lines, and lines whose "
-      "first character other "
-      "than a blank is #, are skipped. Where a name is set twice the last value counts. Names that "
-      "are no settings "
-      "may be set, to be used in others.\n"
-      ".SS Values from other settings\n"
-      ".TP\n\\fB$name\\fR, \\fB${name}\\fR, \\fB$(name)\\fR\nThe value of the setting.\n"
-      ".TP\n\\fB${name?text}\\fR, \\fB${name?{text}}\\fR\nThe text, if the setting is not empty.\n"
-      ".TP\n\\fB${name:text}\\fR, \\fB${name:{text}}\\fR\nThe text, if the setting is empty or not "
-      "set.\n"
-      ".TP\n\\fB${name?{text1}:{text2}}\\fR\nOne or the other.\n"
-      ".TP\n\\fB${{a} == {b} ? {text1} : {text2}}\\fR\nBy comparison: == != < <= > >=. Numbers if "
-      "both sides are; "
-      "with the word level after the operator compatibility levels; else text by its bytes.\n"
-      ".TP\n\\fB$$\\fR\nOne dollar sign.\n"
-      ".SS Kinds of values\n"
-      "A list is separated by blanks and commas; { ... } makes one item of what has blanks in it. "
-      "A time is a number "
-      "with s, m, h, d or w (seconds to weeks; ms for milliseconds); a number of bytes may end in "
-      "k, m or g.\n"
-      ".SS Order\n"
-      "The \\fB-o\\fR options of a service in master.cf come before main.cf, main.cf before the "
-      "defaults.\n"
-      ".SH SETTINGS\n";
-  for (const Row& row : rows()) {
-    if (row.kind != Class::acts) continue;
-    out += ".TP\n\\fB" + roff(row.name) + "\\fR (" + roff_default(row.default_text) + ")\n" + roff(row.text) +
-           "\n.br\n" + roff(type_words(row));
-    if (const auto b = bounds(row); !b.empty()) out += ", " + b;
-    out += "; " + roff(programs(row)) + (row.applies == Applies::restart ? "; after stop and start" : "") + ".\n";
+namespace {
+
+constexpr const char* kManPageBegins =
+    ".\\\" Made from lib/config/params.def and params_client.def; do not edit.\n"
+    ".TH MAIN.CF 5 \"\" \"Penstock\" \"File formats\"\n"
+    ".ad l\n"  // long words would leave gaps in adjusted lines
+    ".SH NAME\nmain.cf \\- the settings of a Penstock instance\n"
+    ".SH DESCRIPTION\n"
+    "The file holds one setting a line:\n.PP\n.RS\n.nf\nname = value\n.fi\n.RE\n.PP\n"
+    "A line that begins with a blank continues the one before. Empty lines, and lines whose "
+    "first character other "
+    "than a blank is #, are skipped. Where a name is set twice the last value counts. Names that "
+    "are no settings "
+    "may be set, to be used in others.\n"
+    ".SS Values from other settings\n"
+    ".TP\n\\fB$name\\fR, \\fB${name}\\fR, \\fB$(name)\\fR\nThe value of the setting.\n"
+    ".TP\n\\fB${name?text}\\fR, \\fB${name?{text}}\\fR\nThe text, if the setting is not empty.\n"
+    ".TP\n\\fB${name:text}\\fR, \\fB${name:{text}}\\fR\nThe text, if the setting is empty or not "
+    "set.\n"
+    ".TP\n\\fB${name?{text1}:{text2}}\\fR\nOne or the other.\n"
+    ".TP\n\\fB${{a} == {b} ? {text1} : {text2}}\\fR\nBy comparison: == != < <= > >=. Numbers if "
+    "both sides are; "
+    "with the word level after the operator compatibility levels; else text by its bytes.\n"
+    ".TP\n\\fB$$\\fR\nOne dollar sign.\n"
+    ".SS Kinds of values\n"
+    "A list is separated by blanks and commas; { ... } makes one item of what has blanks in it. "
+    "A time is a number "
+    "with s, m, h, d or w (seconds to weeks; ms for milliseconds); a number of bytes may end in "
+    "k, m or g.\n"
+    ".SS Order\n"
+    "The \\fB-o\\fR options of a service in master.cf come before main.cf, main.cf before the "
+    "defaults.\n"
+    ".SH SETTINGS\n";
+
+std::string roff_entry(const Row& row) {
+  std::string out = ".TP\n\\fB" + roff(row.name) + "\\fR (" + roff_default(row.default_text) + ")\n" + roff(row.text) +
+                    "\n.br\n" + roff(type_words(row));
+  if (const auto b = bounds(row); !b.empty()) out += ", " + b;
+  return out + "; " + roff(programs(row)) + (row.applies == Applies::restart ? "; after stop and start" : "") + ".\n";
+}
+
+/// Settings that do not act, by what is said of them.
+std::string roff_section(Class kind, std::string_view title) {
+  std::string out = ".SH " + std::string(title) + "\n";
+  bool first = true;
+  for (const auto& [text, members] : grouped(kind)) {
+    if (!first) out += ".PP\n";
+    first = false;
+    // Not justified: a line with one long name cannot be stretched.
+    out += roff(text) + "\n.PP\n.RS\n.na\n";
+    for (const Row* row : members) out += roff(row->name) + "\n";
+    out += ".ad\n.RE\n";
   }
+  return out;
+}
+
+}  // namespace
+
+std::string main_cf_man_page() {
+  std::string out = kManPageBegins;
+  for (const Row& row : rows())
+    if (row.kind == Class::acts) out += roff_entry(row);
   out +=
       ".SH SETTINGS BY TRANSPORT\nWith the name of a service of master.cf in place of "
       "\\fItransport\\fR:\n";
@@ -228,20 +251,8 @@ std::string main_cf_man_page() {
     if (s.acts)
       out += ".TP\n\\fItransport\\fB" + roff(s.suffix) + "\\fR ($" + roff(s.fallback) + ")\nAs " + roff(s.fallback) +
              ", for one transport.\n";
-  const auto section = [&](Class kind, std::string_view title) {
-    out += ".SH " + std::string(title) + "\n";
-    bool first = true;
-    for (const auto& [text, members] : grouped(kind)) {
-      if (!first) out += ".PP\n";
-      first = false;
-      // Not justified: a line with one long name cannot be stretched.
-      out += roff(text) + "\n.PP\n.RS\n.na\n";
-      for (const Row* row : members) out += roff(row->name) + "\n";
-      out += ".ad\n.RE\n";
-    }
-  };
-  section(Class::accepted, "ACCEPTED WITHOUT EFFECT");
-  section(Class::unsupported, "NOT SUPPORTED");
+  out += roff_section(Class::accepted, "ACCEPTED WITHOUT EFFECT");
+  out += roff_section(Class::unsupported, "NOT SUPPORTED");
   out += ".SH OLD NAMES\n";
   for (const Row& row : rows())
     if (row.kind == Class::obsolete)

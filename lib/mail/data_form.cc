@@ -127,29 +127,60 @@ void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
   }
 }
 
-void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
-  if (in_header_ && line_limit_ != 0) chunk = header(chunk, out);
-  // Unbroken stretches leave as one piece, cut only where something must be inserted. `begin` is the start of the
-  // stretch that is not yet put out; its lines before the current one need no change.
-  std::size_t begin = 0;
-  std::size_t at = 0;
-  auto put = [&](std::size_t end) {
+/// What leaves of a chunk unchanged: unbroken stretches are one piece, cut only where something must be inserted.
+struct DataForm::Unbroken {
+  std::string_view chunk;
+  std::vector<Bytes>& out;
+  std::size_t begin = 0;  // of the stretch that is not yet put out; its lines before the current one need no change
+
+  void put(std::size_t end) {
     if (end > begin) out.push_back(as_bytes(chunk.substr(begin, end - begin)));
     begin = end;
-  };
+  }
+  /// What takes the place of the bytes up to `next`, of which those up to `end` leave.
+  void replace(std::size_t end, std::string_view text, std::size_t next) {
+    put(end);
+    out.push_back(as_bytes(text));
+    begin = next;
+  }
+};
+
+void DataForm::line_ended() {
+  column_ = 0;
+  line_start_ = true;
+  broke_ = false;
+}
+
+/// A line, or the part of one that the chunk has, without its end.
+void DataForm::line_within(Unbroken& unbroken, std::size_t at, std::size_t end) {
+  const std::size_t length = end - at;
+  if (length == 0) return;
+  if (line_limit_ != 0 && column_ + length > line_limit_) {
+    unbroken.put(at);
+    line_part(unbroken.chunk.substr(at, length), unbroken.out);
+    unbroken.begin = end;
+  } else {
+    if (dots_ == Dots::doubled && line_start_ && unbroken.chunk[at] == '.') unbroken.replace(at, ".", at);
+    column_ += length;
+  }
+  line_start_ = false;
+}
+
+void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
+  if (in_header_ && line_limit_ != 0) chunk = header(chunk, out);
+  Unbroken unbroken{chunk, out};
+  std::size_t at = 0;
   while (at < chunk.size()) {
     if (cr_) {  // held back from the previous chunk, or from a bare CR at its end
       cr_ = false;
       if (chunk[at] == '\n') {
-        out.push_back(as_bytes("\r\n"));
-        begin = ++at;
-        column_ = 0;
-        line_start_ = true;
-        broke_ = false;
+        ++at;
+        unbroken.replace(unbroken.begin, "\r\n", at);
+        line_ended();
         continue;
       }
       line_part("\r", out);
-      begin = at;
+      unbroken.begin = at;
     }
     if (line_start_) {
       const PlainLines plain = plain_lines(chunk.substr(at), line_limit_ == 0 ? SIZE_MAX : line_limit_);
@@ -161,42 +192,21 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
     std::size_t end = complete ? lf : chunk.size();
     const bool ends_cr = end > at && chunk[end - 1] == '\r';
     if (ends_cr) --end;
-    const std::size_t length = end - at;
-    const bool dot = dots_ == Dots::doubled && line_start_ && length > 0 && chunk[at] == '.';
-    const bool too_long = line_limit_ != 0 && column_ + length > line_limit_;
-    if (dot || too_long) {
-      put(at);
-      if (too_long) {
-        line_part(chunk.substr(at, length), out);
-        begin = end;
-      } else {
-        out.push_back(as_bytes("."));
-        column_ += length;
-      }
-    } else {
-      column_ += length;
-    }
-    if (length > 0) line_start_ = false;
+    line_within(unbroken, at, end);
     if (complete) {
-      if (!ends_cr) {
-        put(end);
-        out.push_back(as_bytes("\r\n"));
-        begin = lf + 1;
-      }
+      if (!ends_cr) unbroken.replace(end, "\r\n", lf + 1);
       at = lf + 1;
-      column_ = 0;
-      line_start_ = true;
-      broke_ = false;
+      line_ended();
     } else {
       if (ends_cr) {
-        put(end);
-        begin = chunk.size();
+        unbroken.put(end);
+        unbroken.begin = chunk.size();
         cr_ = true;
       }
       at = chunk.size();
     }
   }
-  put(chunk.size());
+  unbroken.put(chunk.size());
 }
 
 void DataForm::finish(std::vector<Bytes>& out) {

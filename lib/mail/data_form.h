@@ -47,6 +47,9 @@ class DataForm {
   /// Appends what is certain of the held line; all of it, if it is complete.
   void fold(bool complete, std::string& out);
   void end_header();
+  struct Unbroken;
+  void line_ended();
+  void line_within(Unbroken& unbroken, std::size_t at, std::size_t end);
   void line_part(std::string_view part, std::vector<Bytes>& out);
   void count_break(std::size_t bytes);
 

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import tempfile
+import time
 
 from certificates import Authority
 from event_stream import Reader, WebServer, events_directory, files, logged, wait_logged
@@ -529,6 +531,22 @@ class Stopped(Suite):
                 eventually(lambda: len(re.findall("status=sent", mx.log())) == 21, mx.log)
             found = wait_logged(mx, lambda e: len(of(e, "removed")) == 21, "told afterwards")
             self.assertEqual(len(of(found, "rejected")), 300)
+
+    def test_what_a_dead_penevents_has_not_written_is_told_to_the_next_one(self):
+        mx = prepared(VIRTUAL)
+        mx.start()
+        with mx:
+            send_all(mx, 1)
+            wait_logged(mx, lambda e: of(e, "removed"), "one message")
+            pid, = mx.pids()["penevents"]
+            os.kill(pid, signal.SIGSTOP)
+            send_all(mx, 5, "underway")
+            eventually(lambda: len(re.findall("status=sent", mx.log())) == 6, mx.log)
+            time.sleep(0.3)  # programs gather for 100 ms, and nothing says when what they told lies in the socket
+            os.kill(pid, signal.SIGKILL)
+            found = wait_logged(mx, lambda e: len(of(e, "removed")) == 6, "they are told again")
+            for kind in ("received", "delivered", "removed"):
+                self.assertEqual(len({e["queue_id"] for e in of(found, kind)}), 6, kind)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 PEN_DEATHS=20, PEN_UPGRADES=20: so many deaths of master, and upgrades, in one load, over 200 connections.
 """
 import array
+import json
 import os
 import re
 import signal
@@ -102,6 +103,18 @@ class Deaths(Kept):
             self.assertEqual(mx.stop().returncode, 0)
             eventually(lambda: not runs(keeper), "a stop ends the keeper as well")
             self.assertEqual(mx.pids(), {})
+
+    def test_started_with_nothing_open(self):
+        """As by a daemon that has closed its standard descriptors: the pipe of the start must not get their numbers."""
+        with Instance(SETTINGS, start=False) as mx:
+            done = subprocess.run([os.path.join(BIN, "penstock"), "-c", mx.etc, "start"], timeout=60,
+                                  preexec_fn=lambda: os.closerange(0, 3))
+            self.assertEqual(done.returncode, 0)
+            self.serves(mx)
+            for name, pids in mx.pids().items():
+                for number in range(3):
+                    self.assertTrue(os.path.exists(f"/proc/{pids[0]}/fd/{number}"), (name, number))
+            self.message(mx, "it works")
 
     def test_upgrades_below_a_keeper(self):
         with Instance(SETTINGS) as mx:
@@ -266,10 +279,20 @@ class AgainAndAgain(Kept):
             copy = self.folder() + "/snapshot"
             mx.tool("penstock", "snapshot", copy, check=True)
             keeper, pids = self.between(mx)
-            status = mx.tool("penstock", "status")
-            self.assertEqual(status.returncode, 69)
-            self.assertRegex(status.stderr, rf"master is not running \(keeper pid {keeper}: master pid \d+ ended with "
-                             r"status 71, \d times in a row: the next one starts ")
+            between = (rf"between two masters: keeper pid {keeper}: master pid \d+ ended with status 71, \d+ times in "
+                       "a row: the next one starts ")
+            for words in (["status"], ["health"], ["reload"], ["upgrade"]):
+                refused = mx.tool("penstock", *words)
+                self.assertEqual(refused.returncode, 75, (words, refused.stdout + refused.stderr))
+                self.assertRegex(refused.stderr, between, words)
+            status = mx.tool("penstock", "status", "--json")
+            self.assertEqual(status.returncode, 75)
+            shown = json.loads(status.stdout)
+            self.assertEqual((shown["running"], shown["keeper"]), (False, keeper))
+            self.assertRegex(shown["why"], between)
+            found = json.loads(mx.tool("penstock", "doctor", "--json", "--no-network").stdout)
+            self.assertEqual([f["level"] for f in found if f["what"].startswith("there is none at the moment: keeper")],
+                             ["warning"])
             start = mx.tool("penstock", "start")
             self.assertEqual(start.returncode, 69, start.stdout + start.stderr)
             self.assertIn(f"already running (keeper pid {keeper}", start.stderr)
@@ -280,6 +303,12 @@ class AgainAndAgain(Kept):
                 refused = mx.tool("penstock", *words)
                 self.assertEqual(refused.returncode, status, (words, refused.stdout + refused.stderr))
                 self.assertRegex(refused.stderr, "programs write to the log|the mail system .*runs", words)
+            # No second queue manager where there is one, even if it cannot be reached.
+            public = mx.path("spool", "public")
+            os.rename(public + "/qmgr", public + "/elsewhere")
+            refused = mx.tool("penqueue", "-p")
+            self.assertEqual(refused.returncode, 75, refused.stdout + refused.stderr)
+            self.assertRegex(refused.stderr, between.replace("masters: ", r"masters \("))
             stop = mx.stop()
             self.assertEqual(stop.returncode, 0, stop.stderr)
             eventually(lambda: not mx.pids() and not any(map(runs, pids)), lambda: f"all has ended: {mx.pids()}")
@@ -287,6 +316,17 @@ class AgainAndAgain(Kept):
             mx.set(daemon_directory=LIBEXEC)
             mx.start()
             self.message(mx, "started again")
+
+    def test_status_waits_for_a_master_that_is_due(self):
+        with Instance(SETTINGS) as mx:
+            self.serves(mx)
+            master = mx.status()["master"]
+            mx.set(daemon_directory=self.another_master('sleep 0.5; exec ' + LIBEXEC + '/master "$@"\n'))
+            os.kill(master, signal.SIGKILL)
+            status = mx.tool("penstock", "status", "--json")
+            self.assertEqual(status.returncode, 0, status.stdout + status.stderr)
+            self.assertNotIn(json.loads(status.stdout)["master"], (None, master))
+            mx.set(daemon_directory=LIBEXEC)
 
     def test_a_first_master_that_does_not_start(self):
         with Instance(SETTINGS, start=False) as mx, Peer() as other:

@@ -21,6 +21,31 @@ constexpr milliseconds kSettle{500};
 // Together they cost a system call here and a wake-up there, which is most of what events cost.
 constexpr milliseconds kGather{100};
 constexpr std::size_t kGathered = 32 * 1024;
+// An event that ends every penevents must not be told for ever.
+constexpr unsigned kTries = 3;
+
+/// The bytes of the first event: its length, and what follows.
+std::size_t first_event(std::string_view events) {
+  std::size_t size = 0;
+  for (unsigned shift = 0, i = 0;; shift += 7, ++i) {
+    size |= (static_cast<std::size_t>(events[i]) & 0x7FU) << shift;
+    if ((static_cast<unsigned char>(events[i]) & 0x80U) == 0) return size + i + 1;
+  }
+}
+
+std::uint64_t count(std::string_view events) {
+  std::uint64_t number = 0;
+  for (; !events.empty(); events.remove_prefix(first_event(events))) ++number;
+  return number;
+}
+
+/// As many whole events as a frame may have.
+std::string_view one_frame(std::string_view events) {
+  if (events.size() <= kMostInFrame) return events;
+  std::size_t size = 0;
+  for (std::size_t more = 0; size + (more = first_event(events.substr(size))) <= kMostInFrame;) size += more;
+  return events.substr(0, size);
+}
 
 class Emitter {
  public:
@@ -41,22 +66,28 @@ class Emitter {
 
   void tell(const Event& event) {
     if (waiting_.size() + event.bytes().size() > kMaxWaiting) {
-      ++unsaid_;
+      ++uncounted_;
       ++dropped_;
       return;
     }
     event.append_to(waiting_);
-    if (waiting_.size() >= kGathered) return send_or_wait();
+    if (unsaid().size() >= kGathered) return send_or_wait();
     if (!timer_) timer_ = loop_.call_at(loop_.now() + kGather, [this] { send_or_wait(); });
   }
   void send_or_wait() {
     timer_.reset();
-    if (waiting_.empty()) return;
+    if (unsaid().empty()) return;
     if (has_room()) return send();
     more_.set();
     link_.want();
   }
+  /// Of an older penevents what is on its way counts as written.
   bool idle() { return waiting_.empty() && (!link_.connected() || link_.channel().queued() == 0); }
+  /// The process ends.
+  void say_what_is_lost() const {
+    if (const auto lost = count(waiting_); lost > 0 && source_.report)
+      source_.report(fmt::format("{} events may be lost: penevents did not say in time that it has them", lost));
+  }
   async::Loop& loop() { return loop_; }
   std::uint64_t dropped() const { return dropped_; }
 
@@ -64,17 +95,38 @@ class Emitter {
   using Link = ipc::Link<conversation::FromEvents, conversation::ToEvents, Emitter>;
   friend Link;
   void on_connected() { link_.beside("tell events", send_waiting(this)); }
-  void on_message(Link::Channel::Received&) { link_.give_up(Error(ipc::IpcError::out_of_place)); }
+  void on_message(Link::Channel::Received& received) {
+    const auto* written = std::get_if<conversation::Written>(&received.message);
+    if (written == nullptr || written->bytes > said_) return link_.give_up(Error(ipc::IpcError::out_of_place));
+    forget(written->bytes);
+    tries_ = 0;
+  }
+  /// What was said and not written is said again, to the next penevents.
   void on_lost(const Error&) {
+    if (said_ > 0 && ++tries_ == kTries) {
+      const auto lost = count(std::string_view(waiting_).substr(0, said_));
+      dropped_ += lost;
+      uncounted_ += lost;
+      forget(said_);
+      tries_ = 0;
+    }
+    said_ = 0;
+    uncounted_ += std::exchange(counted_, 0);
     if (!waiting_.empty()) link_.want();
   }
   void on_refused(const Error& why) { on_lost(why); }
+  std::string_view unsaid() const { return std::string_view(waiting_).substr(said_); }
+  void forget(std::size_t bytes) {
+    waiting_.erase(0, bytes);
+    said_ -= bytes;
+    if (said_ == 0) counted_ = 0;
+  }
 
   static async::Task<void> send_waiting(Emitter* self) {
     for (;;) {
-      while (!self->waiting_.empty() && self->has_room()) self->send();
+      while (!self->unsaid().empty() && self->has_room()) self->send();
       self->more_.reset();
-      if (self->waiting_.empty())
+      if (self->unsaid().empty())
         (void)co_await self->more_.wait();
       else if (!co_await self->link_.channel().flush())
         co_return;
@@ -84,38 +136,23 @@ class Emitter {
 
   /// One frame. Events are not torn.
   void send() {
-    std::size_t size = waiting_.size();
-    if (size > kMostInFrame) {
-      size = 0;
-      for (std::string_view rest = waiting_; !rest.empty();) {
-        std::size_t whole = 0;
-        for (unsigned shift = 0, i = 0;; shift += 7, ++i) {
-          whole |= (static_cast<std::size_t>(rest[i]) & 0x7FU) << shift;
-          if ((static_cast<unsigned char>(rest[i]) & 0x80U) == 0) {
-            whole += i + 1;
-            break;
-          }
-        }
-        if (size + whole > kMostInFrame) break;
-        size += whole;
-        rest.remove_prefix(whole);
-      }
-    }
-    conversation::Told told{source_.program, source_.service, pid_, std::string_view(waiting_).substr(0, size),
-                            std::exchange(unsaid_, 0)};
+    const std::string_view events = one_frame(unsaid());
+    conversation::Told told{source_.program, source_.service, pid_, events, uncounted_};
     PEN_CHECK(link_.channel().send(told));
-    if (size == waiting_.size())
-      waiting_.clear();
-    else
-      waiting_.erase(0, size);
+    counted_ += std::exchange(uncounted_, 0);
+    said_ += events.size();
+    if (link_.channel().peer_revision() < conversation::kWrittenRevision) forget(said_);
   }
 
   async::Loop& loop_;
   Source source_;
   async::Event more_;
   std::uint64_t pid_;
-  std::string waiting_;
-  std::uint64_t unsaid_ = 0, dropped_ = 0;
+  std::string waiting_;   // events that are not known to be written
+  std::size_t said_ = 0;  // bytes of them, in front, that this penevents has been told
+  unsigned tries_ = 0;    // how often a penevents ended without a word about them
+  // Events that were dropped: all; of those penevents is to be told; has been told, with what is said.
+  std::uint64_t dropped_ = 0, uncounted_ = 0, counted_ = 0;
   async::Loop::TimerHandle timer_;
   Link link_;  // last: its task uses the rest
 };
@@ -160,6 +197,7 @@ async::Task<void> settle() {
   emitter->send_or_wait();
   co_await loop.next_turn();
   while (!emitter->idle() && loop.now() < end) (void)co_await loop.sleep(milliseconds(10));
+  emitter->say_what_is_lost();
 }
 
 std::uint64_t dropped() { return emitter ? emitter->dropped() : 0; }

@@ -4,8 +4,11 @@
 /// Use:     open(loop, {…});                           // lib/suite/service does, when a setting wants events
 ///          if (wanted()) tell(Event(Type::order, now).text(Field::queue_id, id));
 /// Cost:    without open() one comparison. Else the bytes of the event, and one frame for all events of 100 ms.
-/// Bounds:  kMaxWaiting bytes wait while there is no connection, or while penevents does not read as fast as it is
-///          told; further events are counted and gone, and penevents learns how many.
+/// Sure:    events stay here until penevents says that it has written them. One that ends before is followed by one
+///          that is told them again, in their order: so an event may be there twice. What is told three times, and each
+///          penevents ended without a word, is dropped.
+/// Bounds:  kMaxWaiting bytes are kept, of which some wait while there is no connection, or while penevents does not
+///          read as fast as it is told; further events are counted and gone, and penevents learns how many.
 /// Thread:  the loop's, of the process that has one.
 #include <functional>
 #include <string>
@@ -39,7 +42,7 @@ std::string session_text(std::uint64_t number);
 WallTime now();
 /// No effect while nobody wants events.
 void tell(const Event& event);
-/// At the end of the process: waits until what was emitted is on its way, but not for long.
+/// At the end of the process: waits until what was emitted is written, but not for long; reports what may be lost.
 async::Task<void> settle();
 std::uint64_t dropped();
 

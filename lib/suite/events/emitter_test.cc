@@ -22,12 +22,12 @@ struct Reader {
   async::Listener listener{loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10};
   async::Listener::Slot slot;
   std::size_t frames = 0;
-  std::uint64_t dropped = 0, expected = 1;
+  std::uint64_t dropped = 0, expected = 1, bytes = 0;
 
   Reader() { open(loop, {.path = path, .program = "smtpd", .service = "smtp"}); }
   ~Reader() { close(); }
   Server accepted() {
-    auto a = run(loop, listener.accept()).value();
+    auto a = run(loop, listener.accept({.deadline = loop.now() + seconds(5)})).value();
     slot = std::move(a.slot);
     return Server(run(loop, ipc::greet(std::move(a.stream), {})).value());
   }
@@ -42,6 +42,7 @@ struct Reader {
       if (!received) co_return false;
       const auto& told = std::get<ipc::events::Told>(received->message);
       ++r->frames;
+      r->bytes += told.events.size();
       r->dropped += told.dropped;
       std::string_view rest = told.events;
       while (auto seen = next(rest))
@@ -74,6 +75,53 @@ BOOST_AUTO_TEST_CASE(what_nobody_reads_is_bounded_and_the_reader_learns_how_much
   BOOST_TEST(run(loop, hear(this, &server, kept)));
   BOOST_TEST(frames > 1U);  // a frame has a limit
   BOOST_TEST(dropped == events::dropped());
+}
+
+/// A penevents that ends after it has heard the events from `first` on.
+void dies_after(Reader& r, std::uint64_t first, std::uint64_t last, bool says_that_they_are_written) {
+  Reader::Server server = r.accepted();
+  r.expected = first;
+  r.bytes = 0;
+  BOOST_TEST(run(r.loop, Reader::hear(&r, &server, last)));
+  if (!says_that_they_are_written) return;
+  BOOST_REQUIRE(server.send(ipc::events::Written{r.bytes}));
+  BOOST_TEST(run(r.loop, server.flush()).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_dead_reader_has_not_written_is_told_to_the_next_one) {
+  tell_many(1, 101);
+  dies_after(*this, 1, 100, false);
+  tell_many(101, 111);
+  dies_after(*this, 1, 110, true);
+  tell_many(111, 121);
+  dies_after(*this, 111, 120, false);
+  dies_after(*this, 111, 120, true);
+  BOOST_TEST(events::dropped() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(what_ends_every_reader_is_dropped_and_counted) {
+  tell_many(1, 101);
+  for (int i = 0; i < 3; ++i) dies_after(*this, 1, 100, false);
+  tell_many(101, 111);
+  dies_after(*this, 101, 110, true);
+  BOOST_TEST(events::dropped() == 100U);
+  BOOST_TEST(dropped == 100U);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_ends_waits_until_its_events_are_written) {
+  tell_many(1, 11);
+  Server server = accepted();
+  bool settled = false;
+  static constexpr auto kWait = [](bool* done) -> async::Task<void> {
+    co_await settle();
+    *done = true;
+  };
+  loop.spawn("end", kWait(&settled));
+  BOOST_TEST(run(loop, hear(this, &server, 10)));
+  BOOST_TEST(!settled);
+  BOOST_REQUIRE(server.send(ipc::events::Written{bytes}));
+  while (!settled) loop.run_once(seconds(1));
+  BOOST_TEST(run(loop, server.flush()).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(nobody_who_wants_events_costs_nothing_and_is_no_error) {

@@ -46,7 +46,7 @@
 
 namespace pen::ipc {
 inline constexpr std::uint32_t kVersion = 8;
-inline constexpr std::uint32_t kRevision = 9;
+inline constexpr std::uint32_t kRevision = 10;
 inline constexpr std::string_view kQmgrSocket = "public/qmgr";
 inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";

@@ -18,6 +18,53 @@ bool process_of(const std::string& text, Arguments& out) {
          number(text.substr(slash + 1), out.processes) && out.process >= 1 && out.process <= out.processes;
 }
 
+/// What an option without a value switches on; nullptr: the word is no such option.
+bool* flag_of(const std::string& word, Arguments& a) {
+  if (word == "--help" || word == "-h") return &a.help;
+  if (word == "--look") return &a.look;
+  if (word == "--version") return &a.version;
+  if (word == "-u") return &a.unprivileged;
+  if (word == "-v") return &a.debug;
+  if (word == "-D") return &a.debugger;
+  if (word == "-S") return &a.screens;
+  if (word == "-H") return &a.helped;
+  if (word == "-B") return &a.badged;
+  return nullptr;
+}
+
+bool has_value(const std::string& word) {
+  return word.size() == 2 && word[0] == '-' && std::string_view("ntispmco").contains(word[1]);
+}
+
+/// False: no value for this option.
+bool take_value(char option, const std::string& value, Arguments& a) {
+  switch (option) {
+    case 'n':
+      a.service = value;
+      return true;
+    case 't':
+      a.type = value;
+      return true;
+    case 'i':
+      return process_of(value, a);
+    case 's':
+      return number(value, a.sockets) && a.sockets >= 0 && a.sockets <= 1000;
+    case 'p':
+      return number(value, a.pages) && a.pages >= 0 && a.pages <= 1000;
+    case 'm':
+      return number(value, a.limit);
+    case 'c':
+      a.config_directory = value;
+      return true;
+    default: {
+      const auto equals = value.find('=');
+      if (equals == std::string::npos || equals == 0) return false;
+      a.overrides.push_back({value.substr(0, equals), value.substr(equals + 1)});
+      return true;
+    }
+  }
+}
+
 }  // namespace
 
 std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::string>& words) {
@@ -26,57 +73,12 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
     const std::string& word = words[i];
     if (!a.rest.empty()) {
       a.rest.push_back(word);  // what looks like an option there belongs to a command
-    } else if (word == "--help" || word == "-h") {
-      a.help = true;
-    } else if (word == "--look") {
-      a.look = true;
-    } else if (word == "--version") {
-      a.version = true;
-    } else if (word == "-u") {
-      a.unprivileged = true;
-    } else if (word == "-v") {
-      a.debug = true;
-    } else if (word == "-D") {
-      a.debugger = true;
-    } else if (word == "-S") {
-      a.screens = true;
-    } else if (word == "-H") {
-      a.helped = true;
-    } else if (word == "-B") {
-      a.badged = true;
-    } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntispmco").contains(word[1])) {
+    } else if (bool* const flag = flag_of(word, a)) {
+      *flag = true;
+    } else if (has_value(word)) {
       if (++i == words.size()) return std::unexpected("option " + word + " needs a value");
-      const std::string& value = words[i];
-      bool good = true;
-      switch (word[1]) {
-        case 'n':
-          a.service = value;
-          break;
-        case 't':
-          a.type = value;
-          break;
-        case 'i':
-          good = process_of(value, a);
-          break;
-        case 's':
-          good = number(value, a.sockets) && a.sockets >= 0 && a.sockets <= 1000;
-          break;
-        case 'p':
-          good = number(value, a.pages) && a.pages >= 0 && a.pages <= 1000;
-          break;
-        case 'm':
-          good = number(value, a.limit);
-          break;
-        case 'c':
-          a.config_directory = value;
-          break;
-        default: {
-          const auto equals = value.find('=');
-          good = equals != std::string::npos && equals != 0;
-          if (good) a.overrides.push_back({value.substr(0, equals), value.substr(equals + 1)});
-        }
-      }
-      if (!good) return std::unexpected("option " + word + ": bad value \"" + value + "\"");
+      if (!take_value(word[1], words[i], a))
+        return std::unexpected("option " + word + ": bad value \"" + words[i] + "\"");
     } else if (word.starts_with('-') && a.service.empty()) {
       return std::unexpected("unknown option " + word);
     } else {

@@ -161,9 +161,7 @@ Result<std::optional<Process>> running_master(const std::string& state_directory
   return process;
 }
 
-Result<bool> anything_runs(const std::string& state_directory) {
-  PEN_TRY_ASSIGN(const auto master, running_master(state_directory));
-  if (master) return true;
+Result<bool> programs_run(const std::string& state_directory) {
   auto directory = open_directory(state_directory);
   if (!directory && directory.error().is_errno(ENOENT)) return false;
   if (!directory) return fail(std::move(directory).error());

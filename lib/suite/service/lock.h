@@ -77,9 +77,9 @@ inline constexpr int kAskMaster = SIGWINCH;
 /// The running master; nullopt: none. Errors: EACCES, only root and the user who started the mail system may know;
 /// not_ours.
 Result<std::optional<Process>> running_master(const std::string& state_directory);
-/// Whether a master runs, or programs that one has left and that the next one takes over (docs/upgrade.md, "When master
-/// dies"): they take and deliver mail. Those that are about to end are waited for. Errors as above. For a process with
-/// a single thread.
-Result<bool> anything_runs(const std::string& state_directory);
+/// Whether programs run that a master has started: where there is none, those that the next one takes over
+/// (docs/upgrade.md, "When master dies"). They take and deliver mail. Those that are about to end are waited for, for a
+/// second. Errors as above. For a process with a single thread.
+Result<bool> programs_run(const std::string& state_directory);
 
 }  // namespace pen::service

@@ -52,15 +52,15 @@ BOOST_AUTO_TEST_CASE(the_programs_of_a_master_that_is_gone_hold_its_successor_up
   BOOST_TEST(take().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(programs_without_a_master_count_as_running) {
-  BOOST_TEST(!anything_runs(path + "/nowhere").value());
-  BOOST_TEST(!anything_runs(path).value());
+BOOST_AUTO_TEST_CASE(programs_without_a_master_are_seen) {
+  BOOST_TEST(!programs_run(path + "/nowhere").value());
+  BOOST_TEST(!programs_run(path).value());
   Locks first = take().value();
   Fd one = share_programs_lock(first.programs.get()).value();
   first = Locks();
-  BOOST_TEST(anything_runs(path).value());
+  BOOST_TEST(programs_run(path).value());
   one.reset();
-  BOOST_TEST(!anything_runs(path).value());
+  BOOST_TEST(!programs_run(path).value());
   BOOST_TEST(take().has_value());
 }
 

@@ -142,6 +142,49 @@ void add(Plan& plan, const config::Settings& settings, const Planned& service, u
   }
 }
 
+/// Why the service's program is not started, whatever its sockets; nullopt: it is.
+std::optional<Skipped> skipped(const config::Config& config, const config::Service& entry, const std::string& program,
+                               const Machine& machine) {
+  const auto skip = [&](std::string why, bool work_is_done = false) {
+    return Skipped{entry.label(), std::move(why), work_is_done};
+  };
+  if (entry.type == ServiceType::pass)
+    return skip("no program hands connections over; its settings hold where postscreen names it", true);
+  if (entry.type == ServiceType::fifo || entry.type == ServiceType::unix_datagram) {
+    const auto* done = config::note_on_program(entry.command);  // unix-dgram: postlogd
+    return skip("services of type " + std::string(config::to_word(entry.type)) + " are not started",
+                done && done->work_is_done);
+  }
+  if (config::is_second_queue_manager(config.master(), entry))
+    return skip(std::string(config::kSecondQueueManager), true);
+  if (machine.has_program(program)) return std::nullopt;
+  if (const auto* note = config::note_on_program(program))
+    return skip(entry.command + ": " + std::string(note->text), note->work_is_done);
+  return skip("there is no program \"" + entry.command + "\"");
+}
+
+/// Sockets that a program has besides those of its line. first: no service before this one runs the program.
+void add_own_sockets(const config::Settings& settings, const config::Service& entry, bool first, Planned& p) {
+  if (entry.type != ServiceType::unix_stream) return;
+  if (p.program == "pickup" && settings.submission_socket && first)
+    p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kSubmitSocket)));
+  if (p.program == "penevents")
+    p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kEventStream)));
+}
+
+Arguments arguments_of(const config::Config& config, const config::Service& entry) {
+  Arguments a;
+  a.service = entry.name;
+  a.type = entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
+  a.limit =
+      static_cast<std::size_t>(entry.process_limit.value_or(static_cast<int>(config.settings().default_process_limit)));
+  a.config_directory = config.directory();
+  a.unprivileged = entry.unprivileged;
+  a.overrides = config.overrides(entry);
+  a.rest = entry.arguments;
+  return a;
+}
+
 }  // namespace
 
 Plan make_plan(const config::Config& config, const Machine& machine) {
@@ -149,58 +192,25 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
   const config::Settings& settings = config.settings();
   for (const config::Service& entry : config.master()) {
     if (disabled(entry, settings.master_service_disable)) continue;
-    const std::string label = entry.label();
-    auto skip = [&](std::string why, bool work_is_done = false) {
-      plan.skipped.push_back({label, std::move(why), work_is_done});
-    };
-    if (entry.type == ServiceType::pass) {
-      skip("no program hands connections over; its settings hold where postscreen names it", true);
-      continue;
-    }
-    if (entry.type == ServiceType::fifo || entry.type == ServiceType::unix_datagram) {
-      const auto* done = config::note_on_program(entry.command);  // unix-dgram: postlogd
-      skip("services of type " + std::string(config::to_word(entry.type)) + " are not started",
-           done && done->work_is_done);
-      continue;
-    }
-    if (config::is_second_queue_manager(config.master(), entry)) {
-      skip(std::string(config::kSecondQueueManager), true);
-      continue;
-    }
-    const std::string program = entry.command == "oqmgr" ? "qmgr" : entry.command;
-    if (const auto* note = config::note_on_program(program); note && !machine.has_program(program)) {
-      skip(entry.command + ": " + std::string(note->text), note->work_is_done);
-      continue;
-    }
-    if (!machine.has_program(program)) {
-      skip("there is no program \"" + entry.command + "\"");
-      continue;
-    }
     Planned p;
-    p.label = label;
-    p.program = program;
-    if (std::string why = plan_sockets(config, entry, machine, p); !why.empty()) {
-      skip(std::move(why));
+    p.label = entry.label();
+    p.program = entry.command == "oqmgr" ? "qmgr" : entry.command;
+    if (auto skip = skipped(config, entry, p.program, machine)) {
+      plan.skipped.push_back(*std::move(skip));
       continue;
     }
-    const bool has_it = std::ranges::any_of(plan.services, [](const Planned& x) { return x.program == "pickup"; });
-    if (program == "pickup" && settings.submission_socket && entry.type == ServiceType::unix_stream && !has_it)
-      p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kSubmitSocket)));
-    if (program == "penevents" && entry.type == ServiceType::unix_stream)
-      p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kEventStream)));
-    p.arguments.service = entry.name;
-    p.arguments.type = entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
-    p.arguments.limit =
-        static_cast<std::size_t>(entry.process_limit.value_or(static_cast<int>(settings.default_process_limit)));
-    p.arguments.config_directory = config.directory();
-    p.arguments.unprivileged = entry.unprivileged;
-    p.arguments.overrides = config.overrides(entry);
-    p.arguments.rest = entry.arguments;
-    p.reads_metrics = program == "penapi";
+    if (std::string why = plan_sockets(config, entry, machine, p); !why.empty()) {
+      plan.skipped.push_back({p.label, std::move(why), false});
+      continue;
+    }
+    const bool first = std::ranges::find(plan.services, p.program, &Planned::program) == plan.services.end();
+    add_own_sockets(settings, entry, first, p);
+    p.arguments = arguments_of(config, entry);
+    p.reads_metrics = p.program == "penapi";
     p.exclusive = entry.process_limit == 1;
     p.wakeup = seconds(entry.wakeup_seconds);
     p.wakeup_if_used = entry.wakeup_if_used;
-    p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" || program == "trivial-rewrite" ||
+    p.at_once = entry.type != ServiceType::unix_stream || p.program == "qmgr" || p.program == "trivial-rewrite" ||
                 p.sockets.size() > 1 || (p.wakeup.count() != 0 && !p.wakeup_if_used);
     add(plan, settings, p, config::process_count(config, entry, machine.processors));
   }

@@ -8,16 +8,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "lib/base/random.h"
+#include "lib/suite/service/listening_names.h"
 
 namespace pen::service {
 namespace {
@@ -47,17 +49,13 @@ socklen_t address_of(const std::string& name, sockaddr_un& address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
-/// All doors that may be the instance's, as the kernel lists them. Older versions use the bare prefix.
-std::set<std::string> doors_of(const std::string& prefix) {
-  std::set<std::string> names;
-  std::ifstream list("/proc/net/unix");
-  for (std::string line; std::getline(list, line);) {
-    const auto at = line.find(" @" + prefix);
-    if (at == std::string::npos) continue;
-    const std::string name = line.substr(at + 2);
+/// All doors that may be the instance's. Older versions use the bare prefix.
+Result<std::set<std::string>> doors_of(const std::string& prefix) {
+  PEN_TRY_ASSIGN(auto names, listening_names(prefix));
+  std::erase_if(names, [&](const std::string& name) {
     const bool longer = name.size() > prefix.size() && name[prefix.size()] == '-';
-    if (name.size() < sizeof(sockaddr_un::sun_path) && (longer || name == prefix)) names.insert(name);
-  }
+    return name.size() >= sizeof(sockaddr_un::sun_path) || (!longer && name != prefix);
+  });
   return names;
 }
 
@@ -94,11 +92,12 @@ Result<Fd> open_door(const std::string& prefix) {
   return fd;
 }
 
-std::optional<Answering> ask_at_doors(const std::string& prefix) {
+Result<std::optional<Answering>> ask_at_doors(const std::string& prefix) {
   const auto end = std::chrono::steady_clock::now() + milliseconds(kPatience);
   for (;;) {
     bool crowded = false;
-    for (const std::string& name : doors_of(prefix)) {
+    PEN_TRY_ASSIGN(const auto doors, doors_of(prefix));
+    for (const std::string& name : doors) {
       auto found = knock(name);
       if (found) return *std::move(found);
       crowded = crowded || found.error().is_errno(EAGAIN);
@@ -126,12 +125,25 @@ void answer_at_door(int door, const std::string& text) {
   }
 }
 
-std::optional<Answering> running_standby(const std::string& config_directory) {
+std::string keeper_answer(const std::string& text, milliseconds due) {
+  return fmt::format("{}\n{}", text, std::max(due, milliseconds(0)).count());
+}
+
+Result<std::optional<Answering>> running_standby(const std::string& config_directory) {
   return ask_at_doors(prefix_of(kLease, config_directory));
 }
 
-std::optional<Answering> running_keeper(const std::string& config_directory) {
-  return ask_at_doors(prefix_of(kKeeper, config_directory));
+Result<std::optional<Keeping>> running_keeper(const std::string& config_directory) {
+  PEN_TRY_ASSIGN(auto found, ask_at_doors(prefix_of(kKeeper, config_directory)));
+  if (!found) return std::nullopt;
+  Keeping keeper{std::move(found->process), std::move(found->text), {}};
+  const auto end = keeper.text.find('\n');
+  if (end == std::string::npos) return keeper;  // an older one
+  milliseconds::rep due = 0;
+  const char *const first = keeper.text.data() + end + 1, *const last = keeper.text.data() + keeper.text.size();
+  if (std::from_chars(first, last, due).ec == std::errc()) keeper.due = milliseconds(due);
+  keeper.text.resize(end);
+  return keeper;
 }
 
 }  // namespace pen::service

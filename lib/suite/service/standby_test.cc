@@ -11,9 +11,14 @@
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "lib/suite/service/listening_names.h"
 #include "lib/testing/scratch.h"
 
 namespace pen::service {
@@ -23,14 +28,14 @@ namespace {
 /// A master that answers at its door until it is destroyed.
 class Master {
  public:
-  explicit Master(Fd door) : door_(std::move(door)) {
+  explicit Master(Fd door, std::string answer = "{}") : door_(std::move(door)), answer_(std::move(answer)) {
     BOOST_REQUIRE(::pipe(end_) == 0);
     thread_ = std::thread([this] {
       for (;;) {
         pollfd look[2] = {{door_.get(), POLLIN, 0}, {end_[0], POLLHUP, 0}};
         (void)::poll(look, 2, -1);
         if (look[1].revents != 0) return;
-        answer_at_door(door_.get(), "{}");
+        answer_at_door(door_.get(), answer_);
       }
     });
   }
@@ -44,6 +49,7 @@ class Master {
 
  private:
   Fd door_;
+  std::string answer_;
   int end_[2] = {-1, -1};
   std::thread thread_;
 };
@@ -102,15 +108,15 @@ BOOST_AUTO_TEST_SUITE(standby_door)
 
 BOOST_AUTO_TEST_CASE(tools_find_the_master_of_their_instance) {
   const testing::ScratchDir dir, other;
-  BOOST_TEST(!running_standby(dir.path().string()).has_value());
+  BOOST_TEST(!running_standby(dir.path().string()).value());
   auto door = open_standby_door(dir.path().string());
   BOOST_REQUIRE(door.has_value());
   const Master master(*std::move(door));
-  const auto found = running_standby(dir.path().string());
+  const auto found = running_standby(dir.path().string()).value();
   BOOST_REQUIRE(found.has_value());
   BOOST_TEST(found->process.pid() == ::getpid());
   BOOST_TEST(found->text == "{}");
-  BOOST_TEST(!running_standby(other.path().string()).has_value());
+  BOOST_TEST(!running_standby(other.path().string()).value());
 }
 
 BOOST_AUTO_TEST_CASE(a_keeper_and_a_master_have_doors_of_their_own) {
@@ -118,8 +124,38 @@ BOOST_AUTO_TEST_CASE(a_keeper_and_a_master_have_doors_of_their_own) {
   auto door = open_keeper_door(dir.path().string());
   BOOST_REQUIRE(door.has_value());
   const Master keeper(*std::move(door));
-  BOOST_TEST(running_keeper(dir.path().string()).has_value());
-  BOOST_TEST(!running_standby(dir.path().string()).has_value());
+  BOOST_TEST(running_keeper(dir.path().string()).value().has_value());
+  BOOST_TEST(!running_standby(dir.path().string()).value());
+}
+
+BOOST_AUTO_TEST_CASE(a_keeper_says_what_it_waits_for_and_how_long) {
+  const testing::ScratchDir dir;
+  using Says = std::pair<std::string, std::optional<milliseconds>>;
+  const auto heard = [&](const std::string& answer) {
+    auto door = open_keeper_door(dir.path().string());
+    BOOST_REQUIRE(door.has_value());
+    const Master keeper(*std::move(door), answer);
+    auto found = running_keeper(dir.path().string()).value();
+    BOOST_REQUIRE(found.has_value());
+    return Says(found->text, found->due);
+  };
+  BOOST_TEST((heard(keeper_answer("master ended", milliseconds(1500))) == Says("master ended", milliseconds(1500))));
+  BOOST_TEST((heard(keeper_answer("master ended", milliseconds(-5))) == Says("master ended", milliseconds(0))));
+  BOOST_TEST((heard("") == Says("", std::nullopt)));
+  BOOST_TEST((heard("of an older one") == Says("of an older one", std::nullopt)));
+}
+
+BOOST_AUTO_TEST_CASE(doors_are_found_without_the_table_in_proc) {
+  const testing::ScratchDir dir;
+  auto door = open_keeper_door(dir.path().string());
+  BOOST_REQUIRE(door.has_value());
+  const std::string name = name_of(*door);
+  const std::string prefix = name.substr(0, name.rfind('-'));
+  const std::set<std::string> wanted = {name};
+  BOOST_TEST((listening_names(prefix).value() == wanted));
+  BOOST_TEST((listening_names(prefix, "/proc/none").value() == wanted));
+  door->reset();
+  BOOST_TEST(listening_names(prefix, "/proc/none").value().empty());
 }
 
 BOOST_AUTO_TEST_CASE(whoever_comes_again_and_again_holds_up_nobody) {
@@ -165,7 +201,7 @@ BOOST_AUTO_TEST_CASE(nobody_can_hide_a_master_by_its_name_or_hold_up_its_tools) 
   auto door = open_standby_door(dir.path().string());
   BOOST_REQUIRE(door.has_value());
   const Master master(*std::move(door));
-  const auto found = running_standby(dir.path().string());
+  const auto found = running_standby(dir.path().string()).value();
   BOOST_REQUIRE(found.has_value());
   BOOST_TEST(found->process.pid() == ::getpid());
 }

@@ -1,0 +1,37 @@
+#include "lib/suite/service/running.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lib/base/text.h"
+#include "lib/suite/service/lock.h"
+
+namespace pen::service {
+
+Result<Interim> interim(const config::Config& config) {
+  Interim now;
+  PEN_TRY_ASSIGN(now.keeper, running_keeper(config.directory()));
+  if (now.keeper) return now;
+  PEN_TRY_ASSIGN(now.programs, programs_run(state_directory(config.settings())));
+  return now;
+}
+
+std::string describe(const Keeping& keeper) {
+  const std::string what = keeper.text.empty() ? "a master is being started" : printable(keeper.text);
+  return fmt::format("keeper pid {}: {}", keeper.process.pid(), what);
+}
+
+std::string describe(const Interim& now) {
+  if (now.keeper) return describe(*now.keeper);
+  return now.programs ? "programs of a former master go on" : "nothing of it runs";
+}
+
+Result<bool> anything_runs(const config::Config& config) {
+  PEN_TRY_ASSIGN(const auto master, running_master(state_directory(config.settings())));
+  if (master) return true;
+  PEN_TRY_ASSIGN(const Interim now, interim(config));
+  return now.any();
+}
+
+}  // namespace pen::service
