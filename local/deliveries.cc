@@ -192,7 +192,13 @@ class ToUser {
     Outcome out;
     if (!rules_.luser_relay.empty() && !skip_forward_)
       out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
-    if (out.relay_to.empty()) out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
+    if (!out.relay_to.empty()) return out;
+    if (name_ == "mailer-daemon") {  // what answers a notice must not be answered by one
+      out.status = mail::make_status(mail::Action::delivered, "2.0.0", "discarded");
+      out.warning = "required alias not found: mailer-daemon";
+      return out;
+    }
+    out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
     return out;
   }
 
@@ -304,7 +310,7 @@ mailbox::Command command_of(const Rules& rules, const CommandFacts& facts, std::
   command.shell = rules.shell;
   command.environment = command_environment(facts, rules.exported, rules.command_filter);
   const auto directory = mailbox::expand_macros(rules.directory, delivery_values(facts), rules.directory_filter);
-  if (!directory.empty()) command.directory = directory;
+  command.directory = directory.empty() ? rules.start_directory : directory;
   command.from_line = true;
   return command;
 }
@@ -422,6 +428,7 @@ Outcome to_unknown_user(const Shared& shared, const Delivery& task, const std::s
 mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task, const Direct& direct) {
   const Rules& rules = shared.rules;
   if (direct.kind == Direct::Kind::refused) return failed("5.7.1", direct.text);
+  if (direct.kind == Direct::Kind::loop) return failed("5.4.6", "alias database loop for " + direct.text);
   const auto account = direct.account.empty() ? account_for(rules, direct.owner) : account_named(rules, direct.account);
   if (!account) return deferred("4.3.5", fmt::format("{}: {}", printable(direct.text, 100), account.error().message()));
   auto become = mailbox::rights_for(account->identity);

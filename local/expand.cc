@@ -48,7 +48,9 @@ class Walk {
       const bool whole = candidate == key;
       if (!whole && split.delimiter == '\0') break;
       if (std::ranges::find(path_, candidate) != path_.end()) {
-        add({Direct::Kind::user, key, {}, outer.sender});
+        // In its own alias a name is the user; further round, of an alias, nobody can be meant.
+        const bool user = candidate == path_.back() || candidate == home_;
+        add({user ? Direct::Kind::user : Direct::Kind::loop, user ? key : candidate, {}, outer.sender});
         return {};
       }
       PEN_TRY_ASSIGN(auto value, lookups_.alias(candidate));
@@ -258,6 +260,7 @@ class Walk {
     PEN_TRY(find_been());
     Walk trial(rules_, lookups_);
     trial.path_ = {own_};
+    trial.home_ = own_;
     trial.been_.swap(been_);
     PEN_TRY_ASSIGN(const bool done, attempt(trial, local, domain, context.sender));
     been_.swap(trial.been_);
@@ -298,6 +301,7 @@ class Walk {
   Expansion out_;
   std::vector<User> users_;
   std::vector<std::string> path_;
+  std::string home_;  // in a walk from a forward file: its user
   std::set<std::string> seen_users_, seen_forwards_, followed_;
   std::set<std::tuple<Direct::Kind, std::string, std::optional<uid_t>, std::string>> seen_direct_;
   std::set<std::string> visited_;         // aliases
