@@ -29,7 +29,15 @@ BOOST_AUTO_TEST_CASE(an_unknown_user_fails_unless_luser_relay_takes_him) {
   rules.luser_relay = "catch+$user@relay.example";
   s = deliver("no-such-user@here.example");
   BOOST_TEST(s.text == "forwarded as NEW1");
-  BOOST_TEST(outbox.sent.at(0).envelope.recipients.at(0).address == "catch+no-such-user@relay.example");
+  const auto relayed = [&] { return outbox.sent.back().envelope.recipients.at(0).address; };
+  BOOST_TEST(relayed() == "catch+no-such-user@relay.example");
+  rules.luser_relay = "$local.$extension.x@relay.example";
+  for (const auto& [to, there] : {std::pair{"No-Such+Ext", "no-such+ext.ext.x"},
+                                  {"\"No such+e\"", "\"no such+e.e.x\""},
+                                  {"no-such", "\"no-such..x\""}}) {
+    BOOST_TEST(deliver(std::string(to) + "@here.example").dsn == "2.0.0", to);
+    BOOST_TEST(relayed() == std::string(there) + "@relay.example");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_answers_a_notice_is_thrown_away_where_nobody_wants_it) {

@@ -191,7 +191,7 @@ class ToUser {
     if (!way->empty()) return pass(*way);
     Outcome out;
     if (!rules_.luser_relay.empty() && !skip_forward_)
-      out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
+      out.relay_to = in_form(mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_)));
     if (!out.relay_to.empty()) return out;
     if (name_ == "mailer-daemon") {  // what answers a notice must not be answered by one
       out.status = mail::make_status(mail::Action::delivered, "2.0.0", "discarded");
@@ -203,6 +203,10 @@ class ToUser {
   }
 
  private:
+  /// Of what names from outside make of an address: quoted where it must be.
+  static std::string in_form(std::string address) {
+    return address.contains('"') ? address : mail::to_external(address);
+  }
   static Outcome settled(mail::DeliveryStatus status) { return {.status = std::move(status)}; }
   static Outcome pass(std::string way) { return {.pass_to = std::move(way)}; }
   Outcome pass_once(std::string way) const {
@@ -327,7 +331,9 @@ void ToUser::aim() {
   target.size_limit = rules_.mailbox_size_limit;
   target.lock = rules_.lock;
   target.any_owner = !rules_.strict_ownership;
-  const bool home = !rules_.home_mailbox.empty();
+  // As in Postfix: a Maildir of the spool comes before a file in the home directory.
+  const bool home = !rules_.home_mailbox.empty() &&
+                    (rules_.home_mailbox.ends_with('/') || !rules_.mail_spool_directory.ends_with('/'));
   const std::string& where = home ? rules_.home_mailbox : rules_.mail_spool_directory;
   target.form = where.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
   if (home) {

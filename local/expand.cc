@@ -75,6 +75,13 @@ class Walk {
     return {};
   }
 
+  /// Error: name() found nothing but an :include: file within itself.
+  Result<void> found_any() const {
+    const bool any = !users_.empty() || !out_.direct.empty() || !out_.forwards.empty() || out_.discard;
+    if (!any && !circle_.empty()) return fail(LocalError::loop, circle_);
+    return {};
+  }
+
   /// See list_owner().
   Result<std::string> owner_of(const std::string& local) {
     const std::string key = idn::fold(mail::unquote_local(local));
@@ -175,7 +182,11 @@ class Walk {
 
   Result<void> include(const std::string& path, const Context& context) {
     if (!path.starts_with('/')) return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
-    if (open_.size() >= kMaxDepth || std::ranges::find(open_, path) != open_.end()) return fail(LocalError::loop, path);
+    if (open_.size() >= kMaxDepth) return fail(LocalError::loop, path);
+    if (std::ranges::find(open_, path) != open_.end()) {  // what else is in it gets the mail
+      circle_ = path;
+      return {};
+    }
     Context inner = context;
     inner.place = Place::include;
     PEN_TRY_ASSIGN(const auto targets, read(path, inner));
@@ -301,7 +312,8 @@ class Walk {
   Expansion out_;
   std::vector<User> users_;
   std::vector<std::string> path_;
-  std::string home_;  // in a walk from a forward file: its user
+  std::string circle_;  // an :include: file that was found within itself
+  std::string home_;    // in a walk from a forward file: its user
   std::set<std::string> seen_users_, seen_forwards_, followed_;
   std::set<std::tuple<Direct::Kind, std::string, std::optional<uid_t>, std::string>> seen_direct_;
   std::set<std::string> visited_;         // aliases
@@ -320,6 +332,7 @@ class Walk {
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups) {
   Walk walk(rules, lookups);
   PEN_TRY(walk.name(name, rules.domain, {}));
+  PEN_TRY(walk.found_any());
   return walk.finish();
 }
 

@@ -273,6 +273,9 @@ BOOST_AUTO_TEST_CASE(include_files_are_read_and_circles_of_them_end) {
   BOOST_TEST((sent(*run("list")) == Names{"a@x.org", "b@x.org"}));
   files["/l"] = ":include:/l\n";
   BOOST_TEST(run("list").error().is(LocalError::loop));
+  files["/l"] = ":include:/m\n";
+  files["/m"] = ":include:/l\nb@x.org\n";
+  BOOST_TEST((sent(*run("list")) == Names{"b@x.org"}));
   files.clear();
   BOOST_TEST(run("list").error().is_errno(ENOENT));
   aliases = {{"list", ":include:relative"}};
