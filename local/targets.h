@@ -2,8 +2,8 @@
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
 /// Grammar: a list, as in a header: destinations separated by commas, semicolons, or white space. A quoted string is a
-///          word of its own; an operator (one of @.%!:|) joins its neighbours, also over white space. Comments in ( ) nest; "…" keeps all of these together, \ keeps the next character. Each
-///          destination is one of:
+///          word of its own; an operator (one of @.%!:|) joins its neighbours, also over white space. Comments in ( )
+///          nest; "…" keeps all of these together, \ keeps the next character. Each destination is one of:
 ///            user   user@domain   Name <user@domain>   group: a, b;
 ///            \user  "\user"                      that user's mailbox, no further expansion
 ///            |"command args"  "|command args"  |command    the quotes are the list's, not the command's: as in Postfix
