@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "lib/base/codec.h"
+#include "lib/base/idn/fold.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
@@ -307,7 +308,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipien
   through.insert(through.begin(), recipient.address);
   if (shared_->rules.mark_forwards && !passed)
     for (const auto& address : through)
-      next.fields += fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(address));
+      next.fields += fmt::format("Delivered-To: {}\r\n", mailbox::field_safe(idn::fold(address)));  // as Postfix
   if (message->over()) co_return over();
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());

@@ -29,7 +29,33 @@ BOOST_AUTO_TEST_CASE(an_unknown_user_fails_unless_luser_relay_takes_him) {
   rules.luser_relay = "catch+$user@relay.example";
   s = deliver("no-such-user@here.example");
   BOOST_TEST(s.text == "forwarded as NEW1");
-  BOOST_TEST(outbox.sent.at(0).envelope.recipients.at(0).address == "catch+no-such-user@relay.example");
+  const auto relayed = [&] { return outbox.sent.back().envelope.recipients.at(0).address; };
+  BOOST_TEST(relayed() == "catch+no-such-user@relay.example");
+  rules.luser_relay = "$local.$extension.x@relay.example";
+  for (const auto& [to, there] : {std::pair{"No-Such+Ext", "no-such+ext.ext.x"},
+                                  {"\"No such+e\"", "\"no such+e.e.x\""},
+                                  {"no-such", "\"no-such..x\""}}) {
+    BOOST_TEST(deliver(std::string(to) + "@here.example").dsn == "2.0.0", to);
+    BOOST_TEST(relayed() == std::string(there) + "@relay.example");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_answers_a_notice_is_thrown_away_where_nobody_wants_it) {
+  for (const auto* name : {"mailer-daemon@here.example", "MAILER-DAEMON@here.example"}) {
+    const auto s = deliver(name);
+    BOOST_TEST(s.dsn == "2.0.0", name);
+    BOOST_TEST(s.text == "discarded", name);
+  }
+  BOOST_TEST(deliver("postmaster2@here.example").dsn == "5.1.1");
+  rules.luser_relay = "catch@relay.example";
+  BOOST_TEST(deliver("mailer-daemon@here.example").text == "forwarded as NEW1");
+}
+
+BOOST_AUTO_TEST_CASE(Delivered_To_of_what_is_sent_on_is_in_lower_case) {
+  aliases = "inline:{ {team = a@X.example} }";
+  BOOST_TEST(deliver("Team@Here.Example").dsn == "2.0.0");
+  BOOST_TEST(outbox.sent.at(0).fields == "Delivered-To: team@here.example\r\n");
+  BOOST_TEST(outbox.sent.at(0).envelope.recipients.at(0).address == "a@X.example");
 }
 
 BOOST_AUTO_TEST_CASE(names_that_are_paths_are_unknown_users) {
@@ -544,7 +570,7 @@ BOOST_AUTO_TEST_CASE(the_owner_of_an_alias_table_runs_its_commands) {
   if (::geteuid() != 0) return;
   prepare_commands();
   rules.default_privs = "nobody";
-  const auto table = scratch.write("aliases", "x |id -un > " + out("id") + "\n");
+  const auto table = scratch.write("aliases", "x \"|id -un > " + out("id") + "\"\n");
   BOOST_REQUIRE(::chown(table.c_str(), uid, 0) == 0);
   aliases = "texthash:" + table;
   BOOST_TEST(deliver("x@here.example").dsn == "2.0.0");
@@ -634,7 +660,7 @@ BOOST_AUTO_TEST_CASE(command_execution_directory_is_where_commands_begin_its_fil
   fs::create_directory(scratch.path() / "in_x_y");
   rules.directory = scratch.path().string() + "/in_$extension";
   rules.directory_filter = "abcdefghijklmnopqrstuvwxyz";
-  aliases = alias("robot", "|pwd > " + out("pwd"));
+  aliases = alias("robot", "\"|pwd > " + out("pwd") + "\"");
   BOOST_TEST(deliver("robot+x/y@here.example").dsn == "2.0.0");
   BOOST_TEST(text_of("pwd") == scratch.file("in_x_y") + "\n");
   const auto s = deliver("robot+none@here.example");
@@ -646,7 +672,7 @@ BOOST_AUTO_TEST_CASE(prepend_delivered_header_says_where_delivered_to_is_put) {
   prepare_commands();
   BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
   rules.expansion.files = {true, true, true};
-  aliases = "inline:{ {robot = |cat > " + out("got") + "}, {file = " + out("file") + "}, {far = far@x.example} }";
+  aliases = "inline:{ {robot = \"|cat > " + out("got") + "\"}, {file = " + out("file") + "}, {far = far@x.example} }";
   for (const bool mark : {true, false}) {
     rules.mark_files = rules.mark_forwards = rules.mark_commands = mark;
     outbox.sent.clear();
@@ -702,7 +728,7 @@ BOOST_AUTO_TEST_CASE(a_hanging_table_server_holds_up_nobody_who_does_not_need_it
     Rules with = rules;
     with.*setting = map::MapList::open(table).value();
     map::TableServer server(loop, scratch.file("tables"));
-    auto names = map::MapList::open("inline:{ {robot = |cat > " + out("robot") + "} }");
+    auto names = map::MapList::open("inline:{ {robot = \"|cat > " + out("robot") + "\"} }");
     BOOST_REQUIRE(names);
     agent = std::make_unique<Agent>(loop, lookups, pool, outbox, with, *std::move(names), random);
     std::vector<mail::DeliveryStatus> users(6);
@@ -739,14 +765,14 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
 
 BOOST_AUTO_TEST_CASE(a_command_of_an_alias_knows_its_user_by_the_bare_name_of_the_alias) {
   prepare_commands();
-  aliases = alias("robot", "|echo $USER $LOGNAME ${HOME-none} $EXTENSION > " + out("id"));
+  aliases = alias("robot", "\"|echo $USER $LOGNAME ${HOME-none} $EXTENSION > " + out("id") + "\"");
   BOOST_TEST(deliver("robot+x@here.example").dsn == "2.0.0");
   BOOST_TEST(text_of("id") == "robot robot none x\n");
 }
 
 BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   prepare_commands();
-  const auto path = forward_file("fwd", "|id -un\n" + out("archive") + "\n");
+  const auto path = forward_file("fwd", "\"|id -un\"\n" + out("archive") + "\n");
   rules.forward_paths = {path};
   message->body = ipc::Content::in_memory(text);
   const Shared shared{rules, {}};
@@ -776,7 +802,7 @@ BOOST_AUTO_TEST_CASE(a_probe_follows_aliases_and_forward_files_and_delivers_noth
   BOOST_TEST(ends(user + "+x") == "delivers to maildir");
   BOOST_TEST(ends("no-such-user") == "no: unknown user: \"no-such-user\"");
   const std::string file = out("file"), ran = out("ran");
-  aliases = "inline:{ {all = " + user + ", a@x.example, |/bin/touch " + ran + ", " + file +
+  aliases = "inline:{ {all = " + user + ", a@x.example, \"|/bin/touch " + ran + "\", " + file +
             "} {list = a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, f@x.example}}";
   BOOST_TEST(ends("all") == "delivers to command: /bin/touch " + ran + "; delivers to file: " + file +
                                 "; forwards to a@x.example, " + user + "@here.example");

@@ -191,12 +191,22 @@ class ToUser {
     if (!way->empty()) return pass(*way);
     Outcome out;
     if (!rules_.luser_relay.empty() && !skip_forward_)
-      out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
-    if (out.relay_to.empty()) out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
+      out.relay_to = in_form(mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_)));
+    if (!out.relay_to.empty()) return out;
+    if (name_ == "mailer-daemon") {  // what answers a notice must not be answered by one
+      out.status = mail::make_status(mail::Action::delivered, "2.0.0", "discarded");
+      out.warning = "required alias not found: mailer-daemon";
+      return out;
+    }
+    out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
     return out;
   }
 
  private:
+  /// Of what names from outside make of an address: quoted where it must be.
+  static std::string in_form(std::string address) {
+    return address.contains('"') ? address : mail::to_external(address);
+  }
   static Outcome settled(mail::DeliveryStatus status) { return {.status = std::move(status)}; }
   static Outcome pass(std::string way) { return {.pass_to = std::move(way)}; }
   Outcome pass_once(std::string way) const {
@@ -304,7 +314,7 @@ mailbox::Command command_of(const Rules& rules, const CommandFacts& facts, std::
   command.shell = rules.shell;
   command.environment = command_environment(facts, rules.exported, rules.command_filter);
   const auto directory = mailbox::expand_macros(rules.directory, delivery_values(facts), rules.directory_filter);
-  if (!directory.empty()) command.directory = directory;
+  command.directory = directory.empty() ? rules.start_directory : directory;
   command.from_line = true;
   return command;
 }
@@ -321,7 +331,9 @@ void ToUser::aim() {
   target.size_limit = rules_.mailbox_size_limit;
   target.lock = rules_.lock;
   target.any_owner = !rules_.strict_ownership;
-  const bool home = !rules_.home_mailbox.empty();
+  // As in Postfix: a Maildir of the spool comes before a file in the home directory.
+  const bool home = !rules_.home_mailbox.empty() &&
+                    (rules_.home_mailbox.ends_with('/') || !rules_.mail_spool_directory.ends_with('/'));
   const std::string& where = home ? rules_.home_mailbox : rules_.mail_spool_directory;
   target.form = where.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
   if (home) {
@@ -422,6 +434,7 @@ Outcome to_unknown_user(const Shared& shared, const Delivery& task, const std::s
 mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task, const Direct& direct) {
   const Rules& rules = shared.rules;
   if (direct.kind == Direct::Kind::refused) return failed("5.7.1", direct.text);
+  if (direct.kind == Direct::Kind::loop) return failed("5.4.6", "alias database loop for " + direct.text);
   const auto account = direct.account.empty() ? account_for(rules, direct.owner) : account_named(rules, direct.account);
   if (!account) return deferred("4.3.5", fmt::format("{}: {}", printable(direct.text, 100), account.error().message()));
   auto become = mailbox::rights_for(account->identity);

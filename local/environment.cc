@@ -2,6 +2,7 @@
 
 #include <paths.h>
 
+#include "lib/base/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mail/client_attributes.h"
 
@@ -11,7 +12,7 @@ mailbox::Values delivery_values(const CommandFacts& facts) {
   const std::string& address = facts.recipient->address;
   mailbox::Values values = {
       {"user", facts.user},
-      {"local", std::string(mail::local_part(address))},
+      {"local", idn::fold(mail::unquote_local(mail::local_part(address)))},
       {"mailbox", std::string(mail::local_part(address))},
       {"extension", facts.extension},
       {"domain", std::string(mail::domain_part(address))},

@@ -48,7 +48,9 @@ class Walk {
       const bool whole = candidate == key;
       if (!whole && split.delimiter == '\0') break;
       if (std::ranges::find(path_, candidate) != path_.end()) {
-        add({Direct::Kind::user, key, {}, outer.sender});
+        // In its own alias a name is the user; further round, of an alias, nobody can be meant.
+        const bool user = candidate == path_.back() || candidate == home_;
+        add({user ? Direct::Kind::user : Direct::Kind::loop, user ? key : candidate, {}, outer.sender});
         return {};
       }
       PEN_TRY_ASSIGN(auto value, lookups_.alias(candidate));
@@ -70,6 +72,13 @@ class Walk {
     }
     if (only_home_) return {};
     if (seen_users_.insert(key).second) users_.push_back({local, domain, outer.sender});
+    return {};
+  }
+
+  /// Error: name() found nothing but an :include: file within itself.
+  Result<void> found_any() const {
+    const bool any = !users_.empty() || !out_.direct.empty() || !out_.forwards.empty() || out_.discard;
+    if (!any && !circle_.empty()) return fail(LocalError::loop, circle_);
     return {};
   }
 
@@ -173,7 +182,11 @@ class Walk {
 
   Result<void> include(const std::string& path, const Context& context) {
     if (!path.starts_with('/')) return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
-    if (open_.size() >= kMaxDepth || std::ranges::find(open_, path) != open_.end()) return fail(LocalError::loop, path);
+    if (open_.size() >= kMaxDepth) return fail(LocalError::loop, path);
+    if (std::ranges::find(open_, path) != open_.end()) {  // what else is in it gets the mail
+      circle_ = path;
+      return {};
+    }
     Context inner = context;
     inner.place = Place::include;
     PEN_TRY_ASSIGN(const auto targets, read(path, inner));
@@ -258,6 +271,7 @@ class Walk {
     PEN_TRY(find_been());
     Walk trial(rules_, lookups_);
     trial.path_ = {own_};
+    trial.home_ = own_;
     trial.been_.swap(been_);
     PEN_TRY_ASSIGN(const bool done, attempt(trial, local, domain, context.sender));
     been_.swap(trial.been_);
@@ -298,6 +312,8 @@ class Walk {
   Expansion out_;
   std::vector<User> users_;
   std::vector<std::string> path_;
+  std::string circle_;  // an :include: file that was found within itself
+  std::string home_;    // in a walk from a forward file: its user
   std::set<std::string> seen_users_, seen_forwards_, followed_;
   std::set<std::tuple<Direct::Kind, std::string, std::optional<uid_t>, std::string>> seen_direct_;
   std::set<std::string> visited_;         // aliases
@@ -316,6 +332,7 @@ class Walk {
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups) {
   Walk walk(rules, lookups);
   PEN_TRY(walk.name(name, rules.domain, {}));
+  PEN_TRY(walk.found_any());
   return walk.finish();
 }
 

@@ -71,9 +71,10 @@ struct ExpandRules {
 /// A destination that is delivered here.
 struct Direct {
   // user: a normal delivery, with the forward file; mailbox: "\\user", without it
-  enum class Kind { user, mailbox, command, file, refused };
+  // loop: an alias that leads back to itself by way of others
+  enum class Kind { user, mailbox, command, file, refused, loop };
   Kind kind = Kind::user;
-  std::string text;            // user, with extension; command; path; why there is no delivery
+  std::string text;            // user, with extension; command; path; why there is no delivery; alias
   std::optional<uid_t> owner;  // for command and file: the account with the rights; nullopt: default_privs
   std::string sender;          // the owner- alias, "": the message's own
   // The user of the forward file; it counts before owner, because accounts may share a uid.

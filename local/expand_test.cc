@@ -115,6 +115,11 @@ BOOST_AUTO_TEST_CASE(every_form_of_a_destination_is_read_as_its_writer_means_it)
       {"bob%x.org", "a bob%x.org"},
       {"x!bob", "a x!bob"},
       {"bob,,eve,", "a bob ; a eve"},
+      {"a\"b", "a a ; a b"},
+      {"bob;eve@x.org;", "a bob ; a eve@x.org"},
+      {"x:y", "a \"x:y\""},
+      {"x@y.org:z", "a x@y.org:z"},
+      {"mailto:x@y.org", "a \"mailto:x\"@y.org"},
       // separated by white space
       {"bob eve", "a bob ; a eve"},
       {"a@x.org  b@y.org\tc@z.org\r", "a a@x.org ; a b@y.org ; a c@z.org"},
@@ -132,14 +137,28 @@ BOOST_AUTO_TEST_CASE(every_form_of_a_destination_is_read_as_its_writer_means_it)
       {"|\"cmd with blanks\"", "c cmd with blanks"},
       {"| \"cmd with blanks\"", "c cmd with blanks"},
       {"|cmd", "c cmd"},
-      {"|cmd with blanks", "c cmd with blanks"},
+      {"|cmd with blanks", "c cmd ; a with ; a blanks"},
+      {"| cmd", "c cmd"},
+      {"| cmd | other", "c cmd|other"},
+      {"|cmd x@x.org", "c cmd ; a x@x.org"},
+      {"|cmd >/var/x", "c cmd ; f /var/x"},
+      {"|cmd>/var/x", "c cmd ; f /var/x"},
+      {"|cmd;x", "c cmd ; a x"},
+      {"|cmd:x", "c cmd:x"},
+      {"|cmd\\ x", "c cmd x"},
+      {"|cmd<bob@x.org>", "a bob@x.org"},
+      {"<|cmd>", "c cmd"},
+      {"Name <\"|cmd x\">", "c cmd x"},
+      {"x\"|cmd\"", "a x ; c cmd"},
       {"|\"cmd a, b\", eve", "c cmd a, b ; a eve"},
       {"|\"cmd a\" eve", "c cmd a ; a eve"},
       {"\"|cmd a\" eve", "c cmd a ; a eve"},
       {"\"|cmd \\\"one word\\\" \\\\n\"", "c cmd \"one word\" \\n"},
       {"|\"cmd \\\"one word\\\"\"", "c cmd \"one word\""},
-      {"|cmd \"one word\" x", "c cmd \"one word\" x"},
-      {"|\"cmd\"-x", "c \"cmd\"-x"},
+      {"|cmd \"one word\" x", "c cmd ; a \"one word\" ; a x"},
+      {"|\"cmd\"-x", "c cmd ; a -x"},
+      {"\"|cmd \"x", "c cmd ; a x"},
+      {"\"|cmd\"\"bob\"", "c cmd ; a bob"},
       {"\"|IFS=' ' && exec /usr/bin/procmail -f- || exit 75 #bob\"",
        "c IFS=' ' && exec /usr/bin/procmail -f- || exit 75 #bob"},
       {"\"|(cd /x; cmd)\"", "c (cd /x; cmd)"},
@@ -149,7 +168,8 @@ BOOST_AUTO_TEST_CASE(every_form_of_a_destination_is_read_as_its_writer_means_it)
       // files
       {"/var/x", "f /var/x"},
       {"\"/var/x y\"", "f /var/x y"},
-      {"/var/\"x y\"", "f /var/x y"},
+      {"/var/\"x y\"", "f /var/ ; a \"x y\""},
+      {"/var/x>bob", "f /var/x ; a bob"},
       {"/var/x\\ y", "f /var/x y"},
       {"/var/x y", "f /var/x ; a y"},
       {"~/Mail/", "f ~/Mail/"},
@@ -253,6 +273,9 @@ BOOST_AUTO_TEST_CASE(include_files_are_read_and_circles_of_them_end) {
   BOOST_TEST((sent(*run("list")) == Names{"a@x.org", "b@x.org"}));
   files["/l"] = ":include:/l\n";
   BOOST_TEST(run("list").error().is(LocalError::loop));
+  files["/l"] = ":include:/m\n";
+  files["/m"] = ":include:/l\nb@x.org\n";
+  BOOST_TEST((sent(*run("list")) == Names{"b@x.org"}));
   files.clear();
   BOOST_TEST(run("list").error().is_errno(ENOENT));
   aliases = {{"list", ":include:relative"}};
@@ -361,9 +384,14 @@ BOOST_AUTO_TEST_CASE(dev_null_discards) {
 
 BOOST_AUTO_TEST_CASE(circles_end) {
   aliases = {{"a", "b"}, {"b", "a"}};
+  BOOST_TEST((run("a")->direct == std::vector<Direct>{{Direct::Kind::loop, "a", {}, ""}}));
+  aliases = {{"a", "b, carol"}, {"b", "c"}, {"c", "a+x, b, c"}};
   const auto e = run("a");
   BOOST_REQUIRE(e);
-  BOOST_TEST(e->only_user.value() == "a");
+  const std::vector<Direct> want = {
+      {Direct::Kind::loop, "a", {}, ""}, {Direct::Kind::loop, "b", {}, ""}, {Direct::Kind::user, "c", {}, ""}};
+  BOOST_TEST((e->direct == want));
+  BOOST_TEST((sent(*e) == Names{"carol@example.org"}));
   aliases.clear();
   for (int i = 0; i < 100; ++i) aliases["n" + std::to_string(i)] = "n" + std::to_string(i + 1);
   BOOST_TEST(run("n0").error().is(LocalError::loop));

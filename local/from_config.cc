@@ -12,6 +12,7 @@
 #include "lib/mail/delimiters.h"
 #include "lib/send/mailbox/environment.h"
 #include "lib/send/mailbox/limits.h"
+#include "lib/send/mailbox/start_directory.h"
 
 namespace pen::local {
 namespace {
@@ -47,6 +48,7 @@ void read_commands(const config::Settings& s, Rules& rules) {
   rules.command_filter = s.command_expansion_filter;
   rules.shell = s.local_command_shell;
   rules.directory = s.command_execution_directory;
+  rules.start_directory = mailbox::start_directory(s.queue_directory);
   rules.directory_filter = s.execution_directory_expansion_filter;
   rules.exported = mailbox::exported_environment(s.export_environment);
   rules.time_limit = std::chrono::duration_cast<seconds>(s.command_time_limit);

@@ -16,7 +16,7 @@ struct Home : Host {
     stranger = nobody->pw_uid;
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
     make_directory("home", uid);
-    rules.mail_spool_directory = make_directory("spool", 0, 01777) + "/";
+    rules.mail_spool_directory = make_directory("spool", 0, 01777);
     rules.mailbox_size_limit = 0;
     rules.account = [this](const std::string& name) -> Result<std::optional<mailbox::Account>> {
       PEN_TRY_ASSIGN(auto found, mailbox::find_account(name));
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(forward_files_of_the_home_directory_are_found_as_forward_pa
     const auto s = deliver(address + "@here.example");
     return outbox.sent.empty() ? s.text : outbox.sent[0].envelope.recipients.at(0).address;
   };
-  BOOST_TEST(to(user) == "delivered to maildir");
+  BOOST_TEST(to(user) == "delivered to mailbox");
   forward_file("home/.forward", "far@x.example\n");
   forward_file("home/.forward+lists", "lists@x.example\n");
   BOOST_TEST(to(user) == "far@x.example");
@@ -107,6 +107,13 @@ BOOST_AUTO_TEST_CASE(home_mailbox_is_a_maildir_or_a_file_below_the_home_director
     BOOST_TEST(st.st_uid == uid, name);
   }
   BOOST_TEST(fs::is_empty(scratch.file("spool")));
+  rules.mail_spool_directory += "/";  // a Maildir there comes first
+  BOOST_TEST(mail().text == "delivered to maildir");
+  BOOST_TEST(content(home("mail/box")) == got);
+  rules.home_mailbox = "Maildir/";
+  BOOST_TEST(mail().text == "delivered to maildir");
+  BOOST_TEST(std::distance(fs::directory_iterator(home("Maildir/new")), fs::directory_iterator()) == 2);
+  rules.mail_spool_directory.pop_back();
   rules.home_mailbox = "../box";
   refused("a way out of the home directory");
   BOOST_TEST(!fs::exists(scratch.file("box")));

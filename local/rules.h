@@ -40,7 +40,8 @@ struct Rules {
   std::string default_privs = "nobody";
   std::string command_filter;  // command_expansion_filter
   std::string shell;           // local_command_shell
-  std::string directory;       // command_execution_directory, unexpanded
+  std::string directory;       // command_execution_directory, unexpanded; where that is empty:
+  std::string start_directory = "/";
   std::string directory_filter;
   std::vector<std::string> exported;  // export_environment, as "NAME=value"
   seconds time_limit{1000};           // command_time_limit

@@ -1,6 +1,7 @@
 #include "local/targets.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
@@ -10,7 +11,7 @@ namespace {
 
 using Kind = AliasTarget::Kind;
 constexpr std::string_view kInclude = ":include:";
-constexpr std::string_view kJoins = "@.%!:";  // between two words they join them to one address
+constexpr std::string_view kJoins = "@.%!:|";  // join what stands before and behind them to one destination
 
 /// Removes quotes and backslashes.
 std::string plain(std::string_view raw) {
@@ -23,7 +24,15 @@ std::string plain(std::string_view raw) {
   return out;
 }
 
-/// Cuts one list into words and turns each into a target.
+/// Whether a text is one quoted string from its begin to its end.
+bool is_quoted(std::string_view raw) {
+  if (raw.size() < 2 || !raw.starts_with('"')) return false;
+  std::size_t at = 1;
+  while (at < raw.size() && raw[at] != '"') at += raw[at] == '\\' ? 2 : 1;
+  return at + 1 == raw.size();
+}
+
+/// Cuts one list into words and turns them into targets.
 class ListReader {
  public:
   ListReader(std::string_view text, std::size_t limit, std::vector<AliasTarget>& out)
@@ -35,12 +44,12 @@ class ListReader {
       const char c = text_[at_];
       if (ascii_space(c) || c == '(') {
         skip_blank();
-      } else if (c == ',') {
+      } else if (c == ',' || c == ';') {
         flush();
         ++at_;
-      } else if (c == '|') {
-        flush();
-        read_command();
+      } else if (c == '>') {  // of no "<": ends a destination
+        target(join(std::exchange(words_, {}), ""));
+        ++at_;
       } else {
         read_word();
       }
@@ -82,157 +91,89 @@ class ListReader {
   }
 
   bool ends_here() const {
-    return at_ >= text_.size() || text_[at_] == ',' || text_[at_] == '(' || ascii_space(text_[at_]);
+    constexpr std::string_view kEnds = ",;(>";
+    return at_ >= text_.size() || kEnds.contains(text_[at_]) || ascii_space(text_[at_]);
   }
 
-  void read_command() {
-    ++at_;
-    skip_blank();
-    std::string line;
-    if (at_ < text_.size() && text_[at_] == '"') {
-      line = read_quoted();
-      if (ends_here()) return add(Kind::command, trim(plain(line)));
-    }
-    while (at_ < text_.size() && text_[at_] != ',') {
-      if (text_[at_] == '(') {
-        skip_blank();
-        line += ' ';
-      } else if (text_[at_] == '"') {
-        line += read_quoted();
-      } else {
-        const std::size_t size = text_[at_] == '\\' ? 2 : 1;
-        line += text_.substr(at_, size);
-        at_ += size;
-      }
-    }
-    add(Kind::command, trim(line));
-  }
-
+  /// A quoted string is a word, or a part of one that an operator joins to the rest.
   void read_word() {
     std::string raw;
     bool angle = false;
-    std::size_t quoted = 0;  // characters of the word that are within quotes, including the quotes
     while (at_ < text_.size() && (angle || !ends_here())) {
       const char c = text_[at_];
       if (c == '"') {
-        const std::string part = read_quoted();
-        quoted += part.size();
-        raw += part;
+        if (!angle && !raw.empty() && !kJoins.contains(raw.back())) break;
+        raw += read_quoted();
+        if (!angle && !ends_here() && !kJoins.contains(text_[at_])) break;
         continue;
       }
       const std::size_t size = c == '\\' ? 2 : 1;
       raw += text_.substr(at_, size);
       at_ = std::min(at_ + size, text_.size());
-      if (c == '<') angle = closes_after(at_);
+      if (c == '<') angle = last_close_ != std::string_view::npos && last_close_ > at_;
       if (c == '>') {
         words_.push_back(std::move(raw));
         return flush_brackets();
       }
     }
-    // "a""b" is two quoted strings, but one word like any other.
-    word(std::move(raw), quoted);
+    words_.push_back(std::move(raw));
   }
 
-  /// quoted: as above.
-  void word(std::string raw, std::size_t quoted) {
-    const bool whole = quoted > 0 && quoted == raw.size();
-    if (name_of_brackets() || !special(raw, whole)) words_.push_back(std::move(raw));
+  /// Takes what stands in angle brackets and drops the name before it.
+  void flush_brackets() {
+    const std::string_view last = words_.back();
+    const std::string inner(trim(last.substr(last.find('<') + 1, last.size() - last.find('<') - 2)));
+    const std::string all = join(std::exchange(words_, {}), " ");
+    if (!special(inner)) add_address(all);
   }
 
-  /// True: the words so far are the name before an address in angle brackets; the next bracket or comma decides.
-  bool name_of_brackets() {
-    if (decided_at_ > 0 && at_ <= decided_at_) return brackets_;
-    bool quoted = false;
-    unsigned comment = 0;
-    for (decided_at_ = at_; decided_at_ < text_.size(); ++decided_at_) {
-      const char c = text_[decided_at_];
-      if (c == '\\') {
-        ++decided_at_;
-      } else if (comment > 0) {
-        if (c == '(') ++comment;
-        if (c == ')') --comment;
-      } else if (c == '"') {
-        quoted = !quoted;
-      } else if (!quoted && c == '(') {
-        ++comment;
-      } else if (!quoted && (c == ',' || (c == '<' && closes_after(decided_at_)))) {
-        break;
-      }
+  /// Takes the words, those that an operator joins together.
+  void flush() {
+    std::string one;
+    for (auto& next : std::exchange(words_, {})) {
+      const bool joins = !one.empty() && !istarts_with(next, kInclude) &&
+                         (kJoins.contains(one.back()) || kJoins.contains(next.front()));
+      if (!joins && !one.empty()) target(std::exchange(one, {}));
+      one += next;
     }
-    brackets_ = decided_at_ < text_.size() && text_[decided_at_] == '<';
-    return brackets_;
+    target(one);
   }
 
-  bool closes_after(std::size_t at) const { return last_close_ != std::string_view::npos && last_close_ > at; }
+  void target(const std::string& raw) {
+    if (!raw.empty() && !special(raw)) add_address(raw);
+  }
 
-  /// Takes a target that is no plain address. raw: as written; whole: raw is one quoted string.
-  bool special(const std::string& raw, bool whole) {
+  /// Takes a target that is no plain address. raw: as written.
+  bool special(const std::string& raw) {
+    const bool whole = is_quoted(raw);
     const std::string_view inside = whole ? std::string_view(raw).substr(1, raw.size() - 2) : raw;
     const std::string text = plain(raw);
     if (inside.starts_with('\\') && inside.size() > 1) {
       const std::string_view name = inside.substr(inside.starts_with("\\\\") ? 2 : 1);
-      flush();
       if (mail::has_domain(name))
         add_address(name);
       else
         add(Kind::mailbox, name);
-    } else if (whole && text.starts_with('|')) {
-      flush();
+    } else if (text.starts_with('|')) {
       add(Kind::command, trim(std::string_view(text).substr(1)));
     } else if (text.starts_with('/') || text.starts_with('~')) {
-      flush();
       add(Kind::file, text);
     } else if (istarts_with(text, kInclude)) {
-      flush();
-      std::string path(trim(std::string_view(text).substr(kInclude.size())));
-      if (path.empty() && !whole) path = next_path();
-      add(Kind::include, path);
+      add(Kind::include, trim(std::string_view(text).substr(kInclude.size())));
     } else {
       return false;
     }
     return true;
   }
 
-  /// The path of an ":include:" that is a word of its own.
-  std::string next_path() {
-    skip_blank();
-    std::string raw;
-    while (!ends_here()) {
-      if (text_[at_] == '"') {
-        raw += read_quoted();
-      } else {
-        const std::size_t size = text_[at_] == '\\' ? 2 : 1;
-        raw += text_.substr(at_, size);
-        at_ = std::min(at_ + size, text_.size());
-      }
-    }
-    return plain(raw);
-  }
-
-  /// Takes an address in angle brackets and drops the name before it.
-  void flush_brackets() {
-    const std::string all = join(words_, " ");
-    words_.clear();
-    add_address(all);
-  }
-
-  /// Takes words that are addresses, and joins those with an operator between them.
-  void flush() {
-    std::string address;
-    for (auto& next : words_) {
-      const bool joins = !address.empty() && (kJoins.contains(address.back()) || kJoins.contains(next.front()));
-      if (!joins && !address.empty()) {
-        add_address(address);
-        address.clear();
-      }
-      address += next;
-    }
-    words_.clear();
-    if (!address.empty()) add_address(address);
-  }
+  /// True: a colon in what was read up to here begins no group, as no semicolon ends it.
+  bool no_group() const { return last_semicolon_ == std::string_view::npos || last_semicolon_ < at_; }
 
   void add_address(std::string_view text) {
     if (plain(text).empty()) return;
+    const auto before = text.substr(0, text.rfind('@'));
+    if (no_group() && text.contains(':') && text.find_first_of("<>\"[") == text.npos && !text.starts_with('@'))
+      return add(Kind::address, mail::quote_local(plain(before)) + std::string(text.substr(before.size())));
     bool found = false;
     for (auto& a : mail::parse_address_list(text, limit_ + 1)) {
       found = true;
@@ -253,11 +194,9 @@ class ListReader {
   std::string_view text_;
   std::size_t limit_;
   std::vector<AliasTarget>& out_;
-  std::size_t last_close_ = text_.rfind('>');
+  std::size_t last_close_ = text_.rfind('>'), last_semicolon_ = text_.rfind(';');
   std::size_t at_ = 0;
-  std::size_t decided_at_ = 0;  // the decision holds for brackets_ up to here; 0: not decided
-  bool brackets_ = false;
-  std::vector<std::string> words_;  // words that were read, of a kind not known yet
+  std::vector<std::string> words_;  // of a kind not known yet
 };
 
 }  // namespace

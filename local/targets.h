@@ -1,18 +1,16 @@
 #pragma once
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
-/// Grammar: a list, as in a header: destinations separated by commas, or by white space where both neighbours can
-///          stand alone. Comments in ( ) nest; "…" keeps all of these together, \ keeps the next character. Each
-///          destination is one of:
+/// Grammar: a list, as in a header: destinations separated by commas, semicolons, or white space. A quoted string is a
+///          word of its own; an operator (one of @.%!:|) joins its neighbours, also over white space. Comments in ( )
+///          nest; "…" keeps all of these together, \ keeps the next character. Each destination is one of:
 ///            user   user@domain   Name <user@domain>   group: a, b;
 ///            \user  "\user"                      that user's mailbox, no further expansion
-///            |"command args"  "|command args"    the quotes are the list's, not the command's
-///            |command args                       up to the next comma; quotes in it are the shell's
+///            |"command args"  "|command args"  |command    the quotes are the list's, not the command's: as in Postfix
+///                                                what follows a blank that is not in quotes is another destination
 ///            /file/name   "/file name"   ~/file/name      ~: home directory of the user whose rights are used
 ///            :include:/file/name   ":include:/file name"
 ///          In files each line is a list, and lines that start with # are comments.
-/// Differs: Postfix takes |command args without quotes as the command alone and its arguments as addresses, and \user
-///          as user. Here both mean what they mean in sendmail, because that is what people who write them mean.
 /// Lost:    nothing: text that is no address is kept as it was written, and its delivery will fail.
 /// Bounds:  a list beyond the limit is an error as a whole, because mail to half a list is worse than late mail.
 /// Source:  aliases(5), Postfix local(8); sendmail's aliases(5), forward(5).

@@ -8,6 +8,7 @@
 #include "lib/mail/delimiters.h"
 #include "lib/send/mailbox/command_account.h"
 #include "lib/send/mailbox/environment.h"
+#include "lib/send/mailbox/start_directory.h"
 
 namespace pen::pipes {
 namespace {
@@ -25,6 +26,8 @@ Result<Rules> rules_from(const config::Config& config, const std::string& servic
   auto options = parse_options(words);
   if (!options) return wrong(service, options.error());
   rules.options = *std::move(options);
+  if (rules.options.directory.empty())
+    rules.options.directory = rules.options.root.empty() ? mailbox::start_directory(s.queue_directory) : "/";
   if (!rules.options.root.empty() && ::geteuid() != 0)
     return wrong(service, "chroot= needs a mail system that root has started");
   PEN_TRY_ASSIGN(rules.identity, mailbox::command_account(rules.options.user, rules.options.group, kept, service));

@@ -4,6 +4,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/delimiters.h"
+#include "smtpd/named_status.h"
 #include "smtpd/restrictions.h"
 
 namespace pen::smtpd::restrictions {
@@ -125,7 +126,9 @@ Answer act(Evaluation& e, const AccessAction& action, const Name& name, std::str
   using Kind = AccessAction::Kind;
   const auto& s = e.policy.settings;
   const std::string_view text = action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
-  const auto dsn = [&](const char* otherwise) { return action.dsn.empty() ? std::string(otherwise) : action.dsn; };
+  const auto dsn = [&](const char* otherwise) {
+    return action.dsn.empty() ? std::string(otherwise) : named_status(name.kind, action.dsn);
+  };
   switch (action.kind) {
     case Kind::permit:
       return e.permits(action.word, name, table);

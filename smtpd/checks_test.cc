@@ -304,6 +304,36 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_status_code_about_an_address_becomes_that_of_what_is_refused) {
+  struct Row {
+    std::string_view code, of_host, of_sender, of_recipient;
+  };
+  const Row rows[] = {
+      {"5.0.0", "5.0.0", "5.0.0", "5.0.0"},  {"5.1.0", "5.0.0", "5.1.0", "5.1.0"},
+      {"5.1.1", "5.0.0", "5.1.7", "5.1.1"},  {"5.1.2", "5.0.0", "5.1.8", "5.1.2"},
+      {"5.1.3", "5.0.0", "5.1.7", "5.1.3"},  {"5.1.4", "5.0.0", "5.1.7", "5.1.4"},
+      {"5.1.5", "5.0.0", "5.1.0", "5.1.5"},  {"5.1.6", "5.0.0", "5.1.7", "5.1.6"},
+      {"5.1.7", "5.0.0", "5.1.7", "5.1.3"},  {"5.1.8", "5.0.0", "5.1.8", "5.1.2"},
+      {"5.1.9", "5.0.0", "5.1.0", "5.1.0"},  {"5.1.10", "5.0.0", "5.1.0", "5.1.0"},
+      {"5.1.99", "5.0.0", "5.1.0", "5.1.0"}, {"5.2.1", "5.2.1", "5.2.1", "5.2.1"},
+      {"5.7.1", "5.7.1", "5.7.1", "5.7.1"},
+  };
+  const auto said = [](std::string_view about, std::string_view code) {
+    Open rig(std::string("smtpd_recipient_restrictions = check_") + std::string(about) + "_access static:{550 " +
+             std::string(code) + " no}\n");
+    return rig.rcpt("user@example.org").substr(0, 5 + code.size());
+  };
+  for (const Row& row : rows) {
+    const auto begins = [&](std::string_view code) {
+      return ("550 " + std::string(code) + " <").substr(0, 5 + row.code.size());
+    };
+    BOOST_TEST(said("client", row.code) == begins(row.of_host));
+    BOOST_TEST(said("helo", row.code) == begins(row.of_host));
+    BOOST_TEST(said("sender", row.code) == begins(row.of_sender));
+    BOOST_TEST(said("recipient", row.code) == begins(row.of_recipient));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(domains_that_mail_only_passes_through_must_be_in_dns) {
   Open rig(
       "smtpd_sender_restrictions = reject_unknown_sender_domain\n"

@@ -27,6 +27,13 @@ struct SendmailOptions {
   std::vector<std::string> words;    // recipients
 
   static std::expected<SendmailOptions, service::Ending> read(int argc, const char* const* argv);
+
+  /// True: there is nothing to do. -qTIME is for a daemon, and qmgr is one, so that it also ends other tasks than
+  /// -bd; -bh and -bH are about a state of hosts that other sendmails record.
+  bool idle() const {
+    const bool daemon = mode == 'd' || mode == 'l';
+    return mode == 'h' || mode == 'H' || (interval && !daemon);
+  }
 };
 
 }  // namespace pen::tools

@@ -55,6 +55,19 @@ BOOST_AUTO_TEST_CASE(the_queue_is_tried_whole_by_message_or_by_site) {
   BOOST_TEST(read({"-bd", "-q"})->mode == 'd');
 }
 
+BOOST_AUTO_TEST_CASE(a_time_for_the_queue_ends_every_task_but_a_daemon) {
+  for (const char* task : {"-bp", "-bi", "-bs", "-bm", "-bv", "-bh", "-I", "-q", "-qIx", "-qRx"}) {
+    BOOST_TEST(read({task, "-q5m"})->idle(), task);
+    BOOST_TEST(read({"-q5m", task})->idle(), task);
+  }
+  for (const char* task : {"-bd", "-bl"}) {
+    BOOST_TEST(!read({task, "-q5m"})->idle(), task);
+    BOOST_TEST(!read({"-q5m", task})->idle(), task);
+  }
+  for (const char* task : {"-bp", "-bi", "-bs", "-q"}) BOOST_TEST(!read({"-bh", task})->idle(), task);
+  BOOST_TEST(read({"-bp", "-bH"})->idle());
+}
+
 BOOST_AUTO_TEST_CASE(the_directory_may_be_named_by_its_main_cf) {
   BOOST_TEST(read({"-C/etc/mail/main.cf"})->config_directory == "/etc/mail");
   BOOST_TEST(read({"-C", "/etc/mail"})->config_directory == "/etc/mail");

@@ -70,7 +70,7 @@ std::string name_of(const passwd& user) {
 
 int SendmailTool::run() {
   const Options& v = options_;
-  if (v.interval && v.mode == 'm') return EX_OK;  // a daemon for the queue alone: qmgr is one
+  if (v.idle()) return EX_OK;
   std::vector<std::string> where;
   if (!v.config_directory.empty()) where = {"-c", v.config_directory};
   switch (v.mode) {
@@ -92,9 +92,6 @@ int SendmailTool::run() {
     case 'l':
       where.emplace_back("start");
       become("penstock", std::move(where));
-    case 'h':
-    case 'H':
-      return EX_OK;  // the state of hosts, which other sendmails record
     case 's':
       return speak_smtp();
     default:

@@ -106,14 +106,15 @@ class Walk {
     while (n < in.size() && braced_name_char(in[n])) ++n;
     const std::string_view name = in.substr(0, n);
     const std::string_view rest = trim_left(in.substr(n));
-    if (name.empty()) return fail_with("a name is missing in " + in_quotes("${" + std::string(in) + "}"));
+    if (name.empty() && !rest.starts_with('?') && !rest.starts_with(':'))
+      return fail_with("a name is missing in " + in_quotes("${" + std::string(in) + "}"));
     if (rest.empty()) return value(name, out, depth);
     if (rest[0] != '?' && rest[0] != ':')
       return fail_with("after the name " + in_quotes(name) + " comes " + in_quotes(rest) +
                        " where \"?\" or \":\" is expected");
     std::string current;
     const bool outer = std::exchange(testing_, true);
-    value(name, current, depth);
+    if (!name.empty()) value(name, current, depth);  // nothing has no value
     testing_ = outer;
     branch(!current.empty(), rest, out, depth);
   }
@@ -145,13 +146,14 @@ class Walk {
     while (!in.empty() && ascii_space(in.front())) in.remove_prefix(1);
     return in;
   }
-  /// Cuts one text of a choice off rest: "{ text }" and the blanks after it, else everything.
+  /// Cuts one text of a choice off rest: "{text}" and the blanks after it, else everything. Blanks within the braces
+  /// are part of the text.
   static std::string_view choice(std::string_view& rest) {
     const std::string_view start = trim_left(rest);
     const std::size_t end = start.starts_with('{') ? group_end(start) : std::string_view::npos;
     if (end == std::string_view::npos) return std::exchange(rest, {});
     rest = trim_left(start.substr(end));
-    return trim(start.substr(1, end - 2));
+    return start.substr(1, end - 2);
   }
 
   void comparison(std::string_view in, std::string& out, int depth) {
@@ -192,14 +194,14 @@ class Walk {
     if (in[0] != '?' && in[0] != ':') return fail_with("\"?\" is expected after the comparison in " + whole);
     branch(holds, in, out, depth);
   }
-  /// Cuts "{ text }" and the blanks after it off in; false: the brace is not closed.
+  /// Cuts "{text}" and the blanks after it off in; false: the brace is not closed.
   bool operand(std::string_view& in, std::string& out, int depth) {
     const std::size_t end = group_end(in);
     if (end == std::string_view::npos) return false;
     // A compared text does not get into the result; names_in() counts its names among those that must be set.
     const bool outer = testing_;
     testing_ = testing_ || lookup_;
-    text(trim(in.substr(1, end - 2)), out, depth + 1);
+    text(in.substr(1, end - 2), out, depth + 1);
     testing_ = outer;
     in = trim_left(in.substr(end));
     return true;

@@ -44,16 +44,22 @@ BOOST_AUTO_TEST_CASE(two_dollars_are_one) { BOOST_TEST(kNames.text("a$$b $$a $$$
 BOOST_AUTO_TEST_CASE(a_name_with_a_hyphen_needs_braces) { BOOST_TEST(kNames.text("${dovecot-lmtp_limit}") == "7"); }
 BOOST_AUTO_TEST_CASE(a_question_mark_gives_the_text_if_the_value_is_not_empty) {
   BOOST_TEST(kNames.text("${a?yes $b}${empty?no}${none?no}") == "yes two");
-  BOOST_TEST(kNames.text("${a?{ yes }}") == "yes");
 }
 BOOST_AUTO_TEST_CASE(a_colon_gives_the_text_if_the_value_is_empty) {
-  BOOST_TEST(kNames.text("${a:no}${empty:one}${none:{ two }}") == "onetwo");
+  BOOST_TEST(kNames.text("${a:no}${empty:one}${none:{two}}") == "onetwo");
 }
 BOOST_AUTO_TEST_CASE(both_branches_can_be_given) {
   BOOST_TEST(kNames.text("${a?{x}:{y}}${empty?{x} : {y}}${none?{x}:{$b}}s") == "xytwos");
 }
 BOOST_AUTO_TEST_CASE(blanks_around_the_parts_do_not_count) {
-  BOOST_TEST(kNames.text("${ a }${a }${ empty ? { x } : { y } }") == "11y");
+  BOOST_TEST(kNames.text("${ a }${a }${ empty ? {x} : {y} }") == "11y");
+}
+BOOST_AUTO_TEST_CASE(blanks_within_braces_are_part_of_the_text) {
+  BOOST_TEST(kNames.text("${a?{ yes }}${none:{ two }}.${a? x }") == " yes  two . x ");
+  BOOST_TEST(kNames.text("${{ $a } == {1} ? {y} : {n}}${{ $a } == { 1 } ? {y} : {n}}") == "ny");
+}
+BOOST_AUTO_TEST_CASE(no_name_at_all_has_no_value) {
+  BOOST_TEST(kNames.text("[${?x}]${:x}$(?x)${ ?x}${?{x}:{y}}${:{x}}${??x}") == "[]xyx");
 }
 BOOST_AUTO_TEST_CASE(a_comparison_alone_is_true_or_nothing) {
   BOOST_TEST(kNames.text("${{1} == {1}}${{1} == {2}}") == "true");
@@ -89,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_dollar_without_a_name_is_an_error_that_tells_what_to_writ
   BOOST_TEST(kNames.error("x$").find("$$") != std::string::npos);
 }
 BOOST_AUTO_TEST_CASE(malformed_braces_are_errors) {
-  for (const char* text : {"${a", "$(a", "${}", "${?x}", "${a x}", "${a?{x}y}", "${a:{x}:{y}}", "${{a}",
+  for (const char* text : {"${a", "$(a", "${}", "${ }", "${a x}", "${a?{x}y}", "${a:{x}:{y}}", "${{a}",
                            "${{a} = {b} ? {x}}", "${{a} == b ? {x}}", "${{a} == {b} x}", "${a;b}"})
     BOOST_TEST(!kNames.error(text).empty(), text);
 }

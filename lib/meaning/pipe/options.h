@@ -15,8 +15,8 @@ namespace pen::pipes {
 struct Options {
   std::string user, group;  // user=user:group; group empty: the user's own
   std::vector<std::string> argv;
-  std::string root;  // chroot=
-  std::string directory = "/";
+  std::string root;       // chroot=
+  std::string directory;  // directory=; "": not given
   std::string eol = "\n";
   std::string null_sender = "MAILER-DAEMON";
   std::uint64_t size_limit = 0;  // 0: none

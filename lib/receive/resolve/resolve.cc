@@ -63,6 +63,13 @@ class ResolveImpl final : public Resolve {
                                          tables_.transport_parent_domains));
       if (hit) apply_table(parse_transport(hit->value), domain, route);
     }
+    // What comes back to a notice about a notice must not cause another.
+    if (route.address_class == AddressClass::local &&
+        iequals(mail::unquote_local(mail::local_part(route.recipient)), options_.double_bounce_sender)) {
+      route.transport = "discard";
+      route.nexthop = "undeliverable postmaster notification discarded";
+      return route;
+    }
     PEN_TRY_ASSIGN(auto text, moved_text(route.recipient));
     if (text) {
       route.transport = text->front() == '4' ? "retry" : "error";
@@ -145,6 +152,7 @@ class ResolveImpl final : public Resolve {
       PEN_TRY_ASSIGN(const bool postmaster, tables_.is_srs_postmaster(address));
       return postmaster ? Listed::elsewhere : Listed::no;
     }
+    if (address_class == AddressClass::local && is_our_own(mail::local_part(address))) return Listed::yes;
     PEN_TRY_ASSIGN(const bool known, has(*own));
     return known ? Listed::yes : Listed::no;
   }
@@ -172,6 +180,12 @@ class ResolveImpl final : public Resolve {
   const Options& options() const override { return options_; }
 
  private:
+  /// The senders of notices: of each local domain, whether a table has them or not.
+  bool is_our_own(std::string_view local) const {
+    const std::string name = mail::unquote_local(local);
+    return iequals(name, "mailer-daemon") || iequals(name, options_.double_bounce_sender);
+  }
+
   /// The recipient as routing needs it: completed, and with the address that is hidden in its local part if its domain
   /// is ours.
   Result<std::string> undo_routing(std::string_view recipient, bool& routed) const {

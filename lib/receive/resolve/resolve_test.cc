@@ -329,6 +329,14 @@ BOOST_AUTO_TEST_CASE(each_class_has_its_transport_and_next_hop) {
   BOOST_TEST(routed("jo@far.example") == "smtp:far.example jo@far.example");
   BOOST_TEST(routed("no@alias.example") == "error:5.1.1 User unknown in virtual alias table no@alias.example");
 }
+BOOST_AUTO_TEST_CASE(what_comes_for_the_sender_of_notices_about_notices_is_discarded) {
+  options.transport_maps = "inline:{ { example.org = lmtp:box } }";
+  const std::string discarded = "discard:undeliverable postmaster notification discarded ";
+  for (const char* address : {"double-bounce@example.org", "Double-Bounce@[192.0.2.25]"})
+    BOOST_TEST(routed(address) == discarded + address);
+  BOOST_TEST(routed("double-bounce+x@example.org").starts_with("lmtp:box"));
+  BOOST_TEST(routed("double-bounce@far.example").starts_with("smtp:far.example"));
+}
 BOOST_AUTO_TEST_CASE(literals_of_our_own_are_local_and_others_are_next_hops) {
   options.local_transport = "local:h";
   BOOST_TEST(routed("jo@[192.0.2.25]") == "local:h jo@[192.0.2.25]");
@@ -542,6 +550,16 @@ BOOST_AUTO_TEST_CASE(recipients_are_looked_up_in_the_tables_of_their_class) {
   BOOST_TEST((listed("jo@example.org") == Listed::yes));
   BOOST_TEST((listed("jo+ext@example.org") == Listed::yes));
   BOOST_TEST((listed("no@example.org") == Listed::no));
+  for (const char* local : {"mailer-daemon", "Mailer-Daemon", "\"mailer-daemon\"", "double-bounce", "DOUBLE-bounce"}) {
+    BOOST_TEST((listed(std::string(local) + "@example.org") == Listed::yes), local);
+    BOOST_TEST((listed(std::string(local) + "@[192.0.2.25]") == Listed::yes), local);
+    for (const char* domain : {"alias.example", "box.example", "relay.example"})
+      BOOST_TEST((listed(std::string(local) + "@" + domain) == Listed::no), local << "@" << domain);
+  }
+  BOOST_TEST((listed("mailer-daemon+x@example.org") == Listed::no));
+  options.double_bounce_sender = "other";
+  BOOST_TEST((listed("double-bounce@example.org") == Listed::no));
+  BOOST_TEST((listed("other@example.org") == Listed::yes));
   options.local_recipient_maps = "inline:{ jo=x, {two words = x} } unix:passwd.byname";
   BOOST_TEST((listed("\"two words\"@example.org") == Listed::yes));
   BOOST_TEST((listed("\"Two words\"@example.org") == Listed::yes));

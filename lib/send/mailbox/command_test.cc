@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "lib/send/mailbox/child.h"
+#include "lib/send/mailbox/start_directory.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
@@ -85,6 +86,26 @@ BOOST_AUTO_TEST_CASE(plain_words_need_no_shell_and_anything_else_gets_one) {
   Command words;
   words.argv = {"prog", "a b;c"};
   BOOST_TEST((command_words(words) == words.argv));
+}
+
+BOOST_AUTO_TEST_CASE(commands_begin_in_the_queue_directory_where_every_account_may_enter_it) {
+  const std::string top = scratch.file("top"), queue = top + "/queue";
+  fs::create_directories(queue);
+  const auto open = [](const std::string& path, bool all) {
+    fs::permissions(path, all ? fs::perms(0755) : ::geteuid() == 0 ? fs::perms(0750) : fs::perms(0600));
+  };
+  fs::permissions(scratch.path(), fs::perms(0755));
+  open(top, true);
+  open(queue, true);
+  BOOST_TEST(start_directory(queue) == queue);
+  open(queue, false);
+  BOOST_TEST(start_directory(queue) == "/");
+  open(queue, true);
+  open(top, false);
+  BOOST_TEST(start_directory(queue) == "/");
+  open(top, true);
+  BOOST_TEST(start_directory(queue + "/none") == "/");
+  BOOST_TEST(start_directory("queue") == "/");
 }
 
 BOOST_AUTO_TEST_CASE(exit_statuses_mean_what_sysexits_says) {
