@@ -319,7 +319,7 @@ class RootHelper(Suite):
             os.unlink(lock)
             send(mx.port, "ada@sender.example", [f"other@{DOMAIN}"], mail("two"))
             mx.wait_empty_queue()
-            self.assertNotEqual(running(mx)["virtual"], pid)
+            self.assertNotEqual(started(mx, "virtual")["virtual"], pid)
             for name in ("box", "other"):
                 with open(os.path.join(mx.virtual_base, name)) as box:
                     self.assertRegex(box.read(), r"(?m)^Subject: (one|two)$")
