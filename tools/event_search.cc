@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
+#include "lib/base/date.h"
 #include "lib/base/folder.h"
 #include "lib/base/text.h"
 #include "tools/progress_bar.h"
@@ -64,10 +66,20 @@ class Mark {
 
 struct DatedFile {
   std::string name;
-  std::int64_t changed = 0;  // nanoseconds
+  WallTime changed;
 };
 
-/// The newest first.
+/// When penevents renamed a file, by its name: what comes then is its compression. nullopt: another has renamed it.
+std::optional<WallTime> renamed_at(std::string_view name, const std::string& base) {
+  // NAME.20261127-012024
+  if (name.size() < base.size() + 16 || name[base.size() + 9] != '-') return std::nullopt;
+  const std::string stamp(name.substr(base.size() + 1, 15));
+  const auto part = [&](std::size_t from, std::size_t size) { return stamp.substr(from, size); };
+  return parse_date_time(part(0, 4) + "-" + part(4, 2) + "-" + part(6, 2) + "T" + part(9, 2) + ":" + part(11, 2) + ":" +
+                         part(13, 2) + "Z");
+}
+
+/// The newest first: the file that is written to, whatever its time; then those that were renamed.
 Result<std::vector<DatedFile>> files_of(const Folder& folder, const std::string& base) {
   PEN_TRY_ASSIGN(const auto names, folder.names());
   std::vector<DatedFile> out;
@@ -76,9 +88,11 @@ Result<std::vector<DatedFile>> files_of(const Folder& folder, const std::string&
     if ((name != base && !renamed) || name.ends_with(".tmp")) continue;
     PEN_TRY_ASSIGN(const auto status, folder.look(name));
     if (!status || !S_ISREG(status->st_mode)) continue;
-    out.push_back({name, status->st_mtim.tv_sec * 1'000'000'000LL + status->st_mtim.tv_nsec});
+    const WallTime changed = WallTime(seconds(status->st_mtim.tv_sec)) + microseconds(status->st_mtim.tv_nsec / 1000);
+    out.push_back({name, renamed_at(name, base).value_or(changed)});
   }
-  std::ranges::sort(out, std::greater(), &DatedFile::changed);
+  std::ranges::sort(out, std::greater(),
+                    [&](const DatedFile& f) { return std::tuple(f.name == base, f.changed, f.name); });
   return out;
 }
 
@@ -103,7 +117,12 @@ Result<void> each_piece(const Folder& folder, const std::string& name,
       const char* text = ::gzerror(file, &code);
       return fail_errno(folder.path_of(name) + ": " + text, code == Z_ERRNO ? errno : EIO);
     }
-    if (n == 0) return {};  // a last line without its end is still being written
+    if (n == 0) {  // a last line without its end is still being written
+      int code = 0;
+      (void)::gzerror(file, &code);
+      if (code == Z_BUF_ERROR) return fail_errno(folder.path_of(name) + ": it is cut short", EIO);
+      return {};
+    }
     held += static_cast<std::size_t>(n);
     std::string_view lines(piece.data(), held);
     const std::size_t end = lines.rfind('\n');

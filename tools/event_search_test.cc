@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -86,6 +88,32 @@ BOOST_FIXTURE_TEST_CASE(files_of_before_a_message_was_received_are_not_read, Fil
   // An address has no beginning: the file that cannot be read is told, and the other one counts.
   BOOST_TEST(ids({.address = "b@b.example"}) == (Ids{3, 4}), boost::test_tools::per_element());
   BOOST_TEST(troubles.size() == 1U);
+}
+
+BOOST_FIXTURE_TEST_CASE(the_file_that_is_written_to_is_the_newest_whatever_their_times, Files) {
+  // One of before that was compressed a moment ago.
+  put_compressed("events.json.20261127-012024.gz", received(1, "4Bcd", "b@b.example"), 0);
+  put("events.json", delivered(2, "4Bcd", "b@b.example"), 10);
+  BOOST_TEST(ids({.queue_id = "4Bcd"}) == (Ids{1, 2}), boost::test_tools::per_element());
+}
+
+BOOST_FIXTURE_TEST_CASE(files_that_penevents_renamed_have_the_order_of_their_names, Files) {
+  put_compressed("events.json.20261126-012024.gz", received(1, "4Bcd", "b@b.example"), 0);  // compressed just now
+  put("events.json.20261127-012024", delivered(2, "4Bcd", "b@b.example"), 100);
+  put("events.json.20261127-012024-0001", delivered(3, "4Bcd", "b@b.example"), 90);
+  BOOST_TEST(ids({.queue_id = "4Bcd"}) == (Ids{1, 2, 3}), boost::test_tools::per_element());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_compressed_file_that_is_cut_short_is_told, Files) {
+  std::string many;
+  for (int i = 1; i < 2000; ++i) many += received(i, "4Bcd" + std::to_string(i), "b@b.example");
+  put_compressed("events.json.20261127-012024.gz", many, 10);
+  put("events.json", received(5000, "4Bcd", "b@b.example"), 0);
+  const std::string path_of_it = dir.file("events.json.20261127-012024.gz");
+  BOOST_REQUIRE(::truncate(path_of_it.c_str(), static_cast<off_t>(std::filesystem::file_size(path_of_it) / 2)) == 0);
+  BOOST_TEST(!ids({.address = "b@b.example"}, 10'000).empty());
+  BOOST_REQUIRE(troubles.size() == 1U);
+  BOOST_TEST(troubles[0].contains("cut short"));
 }
 
 BOOST_FIXTURE_TEST_CASE(an_address_is_a_sender_or_a_recipient_in_any_case, Files) {

@@ -85,7 +85,7 @@ int tell_past(const config::Config& config, const ExplainOptions& options) {
   if (config.settings().event_log_file.empty())
     die(kProgram, EX_DATAERR,
         not_there + ": the log says what became of it (penstock history does with event_log_file)");
-  std::fprintf(stderr, "%s: %s: this is what became of it\n", kProgram, not_there.c_str());
+  std::fprintf(stderr, "%s: %s: what became of it is looked for in the files of events\n", kProgram, not_there.c_str());
   return show_history(config, {.sought = {.queue_id = options.queue_id}, .json = options.json});
 }
 

@@ -74,7 +74,7 @@ int cannot_tell(const Error& why) {
 WithoutMaster without_master(const config::Config& config) {
   const auto now = service::interim(config);
   if (!now)
-    return {EX_UNAVAILABLE,
+    return {EX_OSERR,
             "master is not running, and whether a keeper is there to start the next one cannot be found out: " +
                 now.error().message(),
             {}};

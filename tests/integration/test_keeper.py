@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 
+import test_package_scripts
 import test_upgrade
 from certificates import Authority
 from harness import *
@@ -316,6 +317,19 @@ class AgainAndAgain(Kept):
             mx.set(daemon_directory=LIBEXEC)
             mx.start()
             self.message(mx, "started again")
+
+    @unittest.skipIf(test_package_scripts.OTHERS, "this host has instances that the scripts would find")
+    def test_the_package_s_scripts_between_two_masters(self):
+        with Instance(SETTINGS) as mx:
+            keeper, pids = self.between(mx)
+            run = {"capture_output": True, "text": True, "timeout": 300, "env": test_package_scripts.environment(mx)}
+            done = subprocess.run(["/bin/sh", test_package_scripts.SCRIPT], **run)
+            self.assertEqual(done.returncode, 75, done.stdout + done.stderr)
+            self.assertRegex(done.stderr, rf"has no master now, and its programs stay old: .*keeper pid {keeper}")
+            self.assertTrue(answers(mx.port))
+            done = subprocess.run(["/bin/sh", "-c", test_package_scripts.removal(), "prerm", "remove"], **run)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            eventually(lambda: not any(map(runs, [keeper, *pids])), lambda: f"all has ended: {mx.pids()}")
 
     def test_status_waits_for_a_master_that_is_due(self):
         with Instance(SETTINGS) as mx:

@@ -18,6 +18,12 @@ def environment(first, commands=BIN):
     return {"PATH": f"{commands}:{BIN}:/usr/sbin:/usr/bin:/sbin:/bin", "MAIL_CONFIG": first.etc}
 
 
+def removal():
+    """What the package does before it is removed."""
+    with open(os.path.join(TOP, "debian", "penstock.prerm")) as file:
+        return file.read().replace("/usr/libexec/penstock/", os.path.join(TOP, "debian", ""))
+
+
 def run_both(mx, relay):
     """As root, and as another account."""
     mx.set(multi_instance_directories=relay.etc)
@@ -50,9 +56,7 @@ class UpgradeInstances(Suite):
             self.assertIn(f"upgrade: done: version {version} runs", relay.log())
             self.assertTrue(answers(mx.port) and answers(relay.port))
             # Removal stops both.
-            with open(os.path.join(TOP, "debian", "penstock.prerm")) as file:
-                script = file.read().replace("/usr/libexec/penstock/", os.path.join(TOP, "debian", ""))
-            done = subprocess.run(["/bin/sh", "-c", script, "prerm", "remove"], capture_output=True, text=True,
+            done = subprocess.run(["/bin/sh", "-c", removal(), "prerm", "remove"], capture_output=True, text=True,
                                   timeout=300, env=environment(mx))
             self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
             self.assertFalse(answers(mx.port) or answers(relay.port))

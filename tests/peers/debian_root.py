@@ -22,7 +22,7 @@ PACKAGES = os.path.join(TOP, "build", "packages")
 INCLUDE = ("ca-certificates debconf init-system-helpers mailutils netbase procps python3-minimal systemd "
            "libcurl4 libfmt9 libhiredis0.14 libidn2-0 libldap-2.5-0 libldns3 liblmdb0 libmariadb3 libmongoc-1.0-0 "
            "libpcre2-8-0 libpq5 libsqlite3-0 libssl3 libunistring2 libuv1 libxxhash0 zlib1g "
-           "cron libseccomp2 passwd publicsuffix s-nail "
+           "cron dovecot-core dovecot-lmtpd libseccomp2 passwd publicsuffix s-nail "
            "cpio e2fsprogs libdb5.3 libicu72 libnsl2 libsasl2-2 ssl-cert").split()  # the last ones: of postfix
 
 

@@ -90,6 +90,44 @@ print("nothing runs")
 """
 
 
+# A user of Dovecot logs in and sends mail to herself; Dovecot's LMTP puts it into her Maildir.
+LOGIN = """
+import glob, smtplib, time
+
+def session():
+    client = smtplib.SMTP("127.0.0.1", 25, timeout=60)
+    client.ehlo("client.example")
+    return client
+
+with session() as client:
+    try:
+        client.login("anna", "wrong")
+        raise AssertionError("a wrong password was taken")
+    except smtplib.SMTPAuthenticationError as refused:
+        assert refused.smtp_code == 535, refused
+with session() as client:
+    client.login("anna", "secret")
+    client.sendmail("anna@test.example", ["anna@test.example"], "Subject: by LMTP\\r\\n\\r\\nx\\r\\n")
+for _ in range(600):
+    found = glob.glob("/home/anna/Maildir/new/*")
+    if found:
+        break
+    time.sleep(0.1)
+text = open(found[0]).read()
+assert "Subject: by LMTP" in text and "(Authenticated sender: anna)" in text, text
+print("logged in and delivered")
+"""
+
+
+def dovecot_of_the_page():
+    """What docs/from-postfix.md tells an administrator to write for Dovecot."""
+    with open(os.path.join(TOP, "docs", "from-postfix.md")) as page:
+        lines = page.read().split("\n")
+    first = lines.index("    service auth {")
+    last = next(i for i in range(first, len(lines)) if lines[i] and not lines[i].startswith("    "))
+    return "\n".join(line[4:] for line in lines[first:last])
+
+
 class Packages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -262,6 +300,28 @@ class Packages(unittest.TestCase):
             box = debian.read("var/mail/anna")
             for text in ("body 1", "body 2", "body 3", "late", "back 1", "back 2"):
                 self.assertEqual(box.count(f"\n{text}\n"), 1, text)
+
+    def test_dovecot_of_debian_logs_users_in_and_takes_mail_as_the_page_says(self):
+        with DebianRoot() as debian:
+            debian.install("penstock", answers=SITE)
+            debian.run("useradd -m anna && echo anna:secret | chpasswd")
+            with open(debian.path("etc/dovecot/local.conf"), "w") as out:
+                out.write("mail_location = maildir:~/Maildir\nauth_username_format = %Ln\nssl = no\n" +
+                          dovecot_of_the_page())
+            with open(debian.path("tmp/login.py"), "w") as out:
+                out.write(LOGIN)
+            debian.run("penconf -e smtpd_sasl_auth_enable=yes smtpd_sasl_type=dovecot smtpd_sasl_path=private/auth "
+                       "mailbox_transport=lmtp:unix:private/dovecot-lmtp smtpd_sasl_authenticated_header=yes "
+                       "smtpd_tls_auth_only=no")
+            # Before Dovecot runs, the check says what is missing.
+            self.assertRegex(debian.run("penstock check", check=False), "private/auth is not there: start Dovecot")
+            # Penstock makes the directory, and finds Dovecot when that has started.
+            out = debian.run("penstock start && dovecot && for i in $(seq 600); do "
+                             "  [ -S /var/spool/penstock/private/dovecot-lmtp ] && break; sleep 0.1; done; "
+                             "penstock check; python3 /tmp/login.py; tail -n 40 /var/log/mail.log; "
+                             "penstock stop; dovecot stop", check=False)
+            self.assertIn("logged in and delivered", out)
+            self.assertNotIn("warning:", out.split("logged in")[0])
 
     def test_purge_keeps_mail_that_waits(self):
         with DebianRoot() as debian:

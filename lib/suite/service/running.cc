@@ -11,9 +11,14 @@ namespace pen::service {
 
 Result<Interim> interim(const config::Config& config) {
   Interim now;
-  PEN_TRY_ASSIGN(now.keeper, running_keeper(config.directory()));
-  if (now.keeper) return now;
+  auto keeper = running_keeper(config.directory());
+  if (keeper && *keeper) {
+    now.keeper = *std::move(keeper);
+    return now;
+  }
+  // Programs are known by a lock, also where no keeper can be looked for.
   PEN_TRY_ASSIGN(now.programs, programs_run(state_directory(config.settings())));
+  if (!keeper && !now.programs) return std::unexpected(std::move(keeper).error());
   return now;
 }
 
