@@ -40,6 +40,7 @@ void DestinationWriter::write_counts() {
 
 void DestinationWriter::count_in_memory() {
   counting_soon_ = false;
+  if (!hanging_) return wanted_.set();  // the write has ended meanwhile
   kept(take_counts());
 }
 
@@ -82,6 +83,8 @@ async::Task<Result<void>> DestinationWriter::write_changes() {
     left -= std::min(left, changes.size());
     if (auto done = co_await store(std::move(changes)); !done) co_return done;
   }
+  // What another caller has taken: the pool has one thread.
+  if (under_way_ > 0) (void)co_await pool_.run([] { return Result<void>(); });
   co_return Result<void>{};
 }
 
@@ -90,24 +93,28 @@ async::Task<Result<void>> DestinationWriter::store(std::vector<destdb::Change> t
   const auto patience = loop_.call_at(loop_.now() + edges_.patience, [this] { hangs(); });
   ++under_way_;
   auto done = co_await pool_.run([changes, file = destinations_.file()] { return file->write(*changes); });
-  if (--under_way_ == 0 && std::exchange(hanging_, false)) log::info("destination database: it is written again");
-  if (done) co_return done;
-  destinations_.put_back(*changes);
-  tell(done.error().message());
+  if (--under_way_ == 0) hanging_ = false;
+  if (!done) {
+    destinations_.put_back(*changes);
+    tell(failed_, done.error().message());
+  } else if (!hanging_ && std::exchange(in_trouble_, false)) {
+    log::info("destination database: it is written again");
+  }
   co_return done;
 }
 
 void DestinationWriter::hangs() {
   if (draining_ || std::exchange(hanging_, true)) return;
-  tell("a write to its disk has not ended in " + std::to_string(std::chrono::ceil<seconds>(edges_.patience).count()) +
-       " s");
+  tell(hung_, "a write to its disk has not ended in " +
+                  std::to_string(std::chrono::ceil<seconds>(edges_.patience).count()) + " s");
   write_counts();
 }
 
-void DestinationWriter::tell(const std::string& trouble) {
+void DestinationWriter::tell(std::optional<SteadyTime>& told, const std::string& trouble) {
   // In a drain what is lost is not worth a word.
-  if (draining_ || (told_ && loop_.now() < *told_ + kTellEach)) return;
-  told_ = loop_.now();
+  if (draining_ || (told && loop_.now() < *told + kTellEach)) return;
+  told = loop_.now();
+  in_trouble_ = true;
   log::warning(
       "destination database: {}; what was learned stays in memory, and is written when it can be. Until then a kill "
       "forgets it, and what sources that are warmed up have sent",

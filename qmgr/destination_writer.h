@@ -62,7 +62,8 @@ class DestinationWriter {
   /// A write takes long.
   void hangs();
   void count_in_memory();
-  void tell(const std::string& trouble);
+  /// Once in ten minutes. told: when that was.
+  void tell(std::optional<SteadyTime>& told, const std::string& trouble);
 
   async::Loop& loop_;
   async::HandlerPool& pool_;
@@ -73,7 +74,8 @@ class DestinationWriter {
   std::size_t under_way_ = 0;  // writes
   bool hanging_ = false;
   bool counting_soon_ = false;
-  std::optional<SteadyTime> told_;
+  std::optional<SteadyTime> hung_, failed_;  // when the log was told last
+  bool in_trouble_ = false;                  // the log was told, and not yet that it is over
 };
 
 }  // namespace pen::qmgr

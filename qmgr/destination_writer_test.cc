@@ -209,6 +209,40 @@ BOOST_AUTO_TEST_CASE(after_a_disk_hung_counts_are_written_before_their_mail_goes
   BOOST_TEST(taken_on_disk() >= 3U);
 }
 
+BOOST_AUTO_TEST_CASE(a_disk_that_hangs_and_then_fails_is_told_as_both_and_written_again_when_it_is) {
+  disk->hang(true);
+  start(std::chrono::hours(1), milliseconds(20));
+  send(1);
+  until([&] { return sent == 1; });
+  disk->fail(1);
+  disk->hang(false);
+  until([&] { return told("Input/output error") + told("it is written again") > 0; });
+  BOOST_TEST(told("Input/output error") == 1U);
+  BOOST_TEST(told("it is written again") == 0U);
+  BOOST_TEST(write());
+  BOOST_TEST(told("it is written again") == 1U);
+  BOOST_TEST(write());
+  BOOST_TEST(told("it is written again") == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_waits_for_the_write_that_another_caller_began) {
+  start();
+  disk->hang(true);
+  destinations->note("other", "value");
+  std::size_t ended = 0;
+  const auto caller = [](World& w, std::size_t& n) -> async::Task<void> {
+    (void)co_await w.writer->write();
+    ++n;
+  };
+  loop.spawn("first", caller(*this, ended));
+  until([&] { return disk->writes() == 1; });
+  loop.spawn("second", caller(*this, ended));
+  for (int turn = 0; turn < 20; ++turn) loop.run_once(milliseconds(1));
+  BOOST_TEST(ended == 0U);
+  disk->hang(false);
+  until([&] { return ended == 2; });
+}
+
 BOOST_AUTO_TEST_CASE(in_a_drain_no_mail_is_let_go_and_nothing_spins) {
   start();
   writer->drain();

@@ -44,7 +44,9 @@ void Manager::conclude(Active& m) {
   // After a long stop all is old: what waits for a share is tried first, if this process had no time for it yet.
   const bool spared = m.waits_for_share() && !m.forced_expire && around_.clock.now() - started_ < kTimeToTry;
   if (!spared && rounds_.expire(m)) return;  // comes back when the records are durable
-  if (!m.report_refused && reports_.start(m)) return;
+  // A notice that mail waits for its share has time: the message asks for it when it comes again.
+  const bool later = m.waits_for_share() && !m.remaining.empty() && reports_.busy();
+  if (!m.report_refused && !later && reports_.start(m)) return;
   if (m.report_refused && m.remaining.empty()) reports_.give_up(m);
   if (m.remaining.empty() && !m.owes())
     finish(m);

@@ -1,4 +1,5 @@
 /// Messages on their way through the manager.
+#include "lib/suite/events/attempt.h"
 #include "qmgr/manager_fixture.h"
 
 namespace pen::qmgr {
@@ -518,6 +519,30 @@ BOOST_FIXTURE_TEST_CASE(the_sender_of_mail_that_waits_for_a_share_is_told_that_i
   for (int i = 0; i < 30; ++i) qmgr->advance(seconds(300));
   BOOST_TEST(outside.notices.size() == 1U);
   BOOST_TEST(qmgr->in_hand.size() == 1U);  // and it waits on
+}
+
+BOOST_FIXTURE_TEST_CASE(a_bounce_that_hangs_does_not_fill_the_active_set_with_mail_that_waits_for_a_share,
+                        OnePlaceATenant) {
+  options.delay_warning = seconds(3600);
+  start(options);
+  qmgr->bounce_waits = true;
+  qmgr->tenant = "a";
+  for (int i = 0; i < 150; ++i) qmgr->send("A" + std::to_string(i), "s@x.example", {"hang@a.example"});
+  qmgr->run();
+  for (int i = 0; i < 30; ++i) qmgr->advance(seconds(300));
+  BOOST_TEST(qmgr->reports_held.size() == 100U);
+  BOOST_TEST(qmgr->manager_->figures().active <= 101U);
+}
+
+BOOST_FIXTURE_TEST_CASE(mail_that_expires_untried_after_a_notice_of_the_delay_says_that_it_expired, OnePlaceATenant) {
+  options.delay_warning = seconds(3600);
+  options.lifetime = std::chrono::hours(24);
+  send_two("hang@a.example");
+  for (int i = 0; i < 30; ++i) qmgr->advance(seconds(3600));
+  BOOST_TEST_REQUIRE(outside.notices.size() == 2U);
+  BOOST_TEST(outside.notices[1] == "failure A2: hang@a.example");
+  BOOST_TEST(qmgr->told.back().recipients.front().status.text == events::kExpiredReason);
+  BOOST_TEST(qmgr->told.back().recipients.front().status.dsn == events::kExpiredCode);
 }
 
 BOOST_AUTO_TEST_CASE(another_message_of_an_id_that_was_taken_is_refused_and_not_taken_for_the_first) {

@@ -20,20 +20,22 @@ std::uint8_t notices_due(const ManagerOptions& options, const Active& m, std::ui
   return ours ? notify & mail::notify::kSuccess : 0;
 }
 
-/// Its sender is to get a notice that it waits.
+/// Its sender is to get a notice that it waits. One that is too old, and only waits for its first try after a long
+/// stop, has no time left that the notice could state.
 bool late(const ManagerOptions& options, const Active& m, WallTime now) {
+  if (m.waits_for_share() && now - m.envelope().due_from() >= options.lifetime) return false;
   return options.delay_warning > seconds(0) && (!m.parked || m.waits_for_share()) && !m.remaining.empty() &&
          !m.envelope().sender.empty() && now - m.envelope().due_from() >= options.delay_warning;
 }
 
-/// What the notice is to say of recipients that were never tried.
-void note_the_untried(Active& m, WallTime now) {
+/// What the notice is to say of recipients that were never tried: without the time of a try.
+void note_the_untried(Active& m) {
   const auto status = mail::make_status(mail::Action::deferred, "4.4.5",
                                         m.waits_for == Active::WaitsFor::tenant
                                             ? "as much mail of the same tenant is being sent as may be"
                                             : "as much mail that is no more urgent is being sent as may be");
   for (const auto& range : m.remaining.ranges())
-    for (std::uint32_t i = range.first; i < range.end; ++i) m.notes.try_emplace(i, Note{i, status, now});
+    for (std::uint32_t i = range.first; i < range.end; ++i) m.notes.try_emplace(i, Note{i, status, WallTime{}});
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Acti
   if ((owed & mail::notify::kFailure) != 0) return Kind::failure;
   if ((owed & mail::notify::kSuccess) != 0) return Kind::success;
   if (!late(options, m, now)) return std::nullopt;
-  if (m.waits_for_share()) note_the_untried(m, now);
+  if (m.waits_for_share()) note_the_untried(m);
   bool any = false;
   for (auto& [ordinal, n] : m.notes) {
     const std::uint8_t notify = m.envelope().recipients[ordinal].notify;

@@ -72,6 +72,18 @@ BOOST_AUTO_TEST_CASE(nobody_is_warned_who_does_not_want_it) {
   BOOST_TEST((late.next(seconds(9000)) == std::nullopt));
 }
 
+BOOST_AUTO_TEST_CASE(of_mail_that_waits_for_a_share_the_notice_states_no_try_and_no_end_that_is_past) {
+  Rules rules;
+  rules.options.delay_warning = seconds(3600);
+  rules.options.lifetime = seconds(7200);
+  rules.m.parked = true;
+  rules.m.waits_for = Active::WaitsFor::tenant;
+  BOOST_TEST((next_report(rules.options, rules.m, rules.arrival + seconds(7200)) == std::nullopt));
+  BOOST_TEST((next_report(rules.options, rules.m, rules.arrival + seconds(7199)) == std::optional(Kind::delay)));
+  BOOST_TEST(rules.m.notes.at(0).status.dsn == "4.4.5");
+  BOOST_TEST((rules.m.notes.at(0).when == WallTime{}));
+}
+
 BOOST_AUTO_TEST_CASE(a_delivery_after_a_warning_is_told_where_that_is_set) {
   Rules warned;
   warned.m.notes[0].owed = kWarned;

@@ -27,6 +27,8 @@ class Reports {
   /// Asks for the next report that is due, if one is. True: the round is not over before it is
   /// made.
   bool start(Active& m);
+  /// So many reports have no answer that one which can wait is not begun: its message is in the active set meanwhile.
+  bool busy() const { return asked_.size() + waiting_.size() + looking_up_.size() >= kMany; }
   /// Drops what could not be reported for bounce_queue_lifetime (at least one longest retry interval) and says so.
   void give_up(Active& m);
 
@@ -56,6 +58,7 @@ class Reports {
   std::uint64_t made() const { return made_; }
 
  private:
+  static constexpr std::size_t kMany = 100;
   struct Asked {
     MessageNumber message = 0;
     std::uint64_t permit = 0;

@@ -160,7 +160,8 @@ bool Rounds::expire(Active& m) {
     for (std::uint32_t i = range.first; i < range.end && taken < kExpiredTogether; ++i, ++taken) {
       mail::DeliveryStatus status{
           mail::Action::failed, std::string(events::kExpiredCode), std::string(events::kExpiredReason), {}, {}};
-      if (auto it = m.notes.find(i); it != m.notes.end()) {
+      // A note without a time is of one that was never tried, from a notice of the delay.
+      if (auto it = m.notes.find(i); it != m.notes.end() && it->second.when != WallTime{}) {
         status = it->second.status;
         status.action = mail::Action::failed;
       }

@@ -171,6 +171,12 @@ std::vector<Entry> Ledger::entries_of(std::uint32_t source, WallTime now) const 
 
 std::vector<Ledger::Change> Ledger::take_changes(bool last) {
   std::vector<Change> out;
+  if (last)
+    for (const auto& [key, reserve] : reserves_) {
+      const auto zero = key.find('\0');
+      const auto at = entries_.find({key.substr(0, zero), key.substr(zero + 1)});
+      if (at != entries_.end() && at->second.taken < reserve.taken) changed(at->second);
+    }
   for (const std::string& key : changed_) {
     const auto zero = key.find('\0');
     const auto at = entries_.find({key.substr(0, zero), key.substr(zero + 1)});

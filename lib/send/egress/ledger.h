@@ -92,7 +92,8 @@ class Ledger {
     std::string key;
     std::optional<std::string> value;  // nullopt: it is gone
   };
-  /// Since the last call. last: nothing is taken after this, so that what is written is exact.
+  /// Since the last call. last: nothing is taken after this, so that what is written is exact; also the counts that
+  /// are written with a reserve.
   std::vector<Change> take_changes(bool last = false);
   /// They are written, or cannot be: then the counts are known to this process alone.
   void kept(const std::vector<Change>& changes);

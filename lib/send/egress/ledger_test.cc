@@ -144,6 +144,21 @@ BOOST_AUTO_TEST_CASE(nothing_is_taken_whose_count_a_kill_would_lose) {
   BOOST_TEST(next.reserved(kOld, "one.example", day(100)));  // not warmed up: nothing is counted
 }
 
+BOOST_AUTO_TEST_CASE(a_stop_long_after_the_last_mail_leaves_the_count_as_it_is) {
+  Ledger wide(file, {320, 640});
+  (void)wide.reserved(kNew, "one.example", day(100));
+  wide.kept(wide.take_changes());
+  BOOST_TEST(send_reserved(wide, 4, day(100)) == 4U);
+  wide.kept(wide.take_changes());  // nothing is sent after this
+  const auto changes = wide.take_changes(true);
+  BOOST_REQUIRE(changes.size() == 1U);
+  Ledger next(file, {320, 640});
+  BOOST_TEST(next.load(*changes.front().value));
+  BOOST_TEST(next.entries_of(kNew, day(100)).front().taken == 4U);
+  wide.kept(changes);
+  BOOST_TEST(wide.take_changes(true).empty());  // it is exact already
+}
+
 BOOST_AUTO_TEST_CASE(a_block_holds_for_its_group_until_its_end) {
   ledger.block(kOld, "one.example", day(100), day(102), "S3150");
   ledger.block(kOld, "one.example", day(100), day(101), "earlier");  // does not shorten it
