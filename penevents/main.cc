@@ -44,6 +44,8 @@ Result<std::string> read_secret(const std::string& path) {
 /// program: the client; empty: it did not show a badge.
 async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, std::shared_ptr<Channel> channel, std::string program) {
   for (;;) {
+    // One that does not read what it is answered is not heard further.
+    if (channel->congested()) PEN_CO_TRY(co_await channel->flush());
     PEN_CO_TRY_ASSIGN(const auto received, co_await channel->receive());
     const auto& told = std::get<ipc::events::Told>(received.message);
     if (!program.empty() && told.program != program)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -103,6 +104,7 @@ class Emitter {
   }
   /// What was said and not written is said again, to the next penevents.
   void on_lost(const Error&) {
+    for (const CountTold& told : std::exchange(counted_, {})) uncounted_ += told.count;
     if (said_ > 0 && ++tries_ == kTries) {
       const auto lost = count(std::string_view(waiting_).substr(0, said_));
       dropped_ += lost;
@@ -111,7 +113,6 @@ class Emitter {
       tries_ = 0;
     }
     said_ = 0;
-    uncounted_ += std::exchange(counted_, 0);
     if (!waiting_.empty()) link_.want();
   }
   void on_refused(const Error& why) { on_lost(why); }
@@ -119,7 +120,8 @@ class Emitter {
   void forget(std::size_t bytes) {
     waiting_.erase(0, bytes);
     said_ -= bytes;
-    if (said_ == 0) counted_ = 0;
+    while (!counted_.empty() && counted_.front().up_to <= bytes) counted_.pop_front();
+    for (CountTold& told : counted_) told.up_to -= bytes;
   }
 
   static async::Task<void> send_waiting(Emitter* self) {
@@ -139,8 +141,8 @@ class Emitter {
     const std::string_view events = one_frame(unsaid());
     conversation::Told told{source_.program, source_.service, pid_, events, uncounted_};
     PEN_CHECK(link_.channel().send(told));
-    counted_ += std::exchange(uncounted_, 0);
     said_ += events.size();
+    if (uncounted_ > 0) counted_.push_back({said_, std::exchange(uncounted_, 0)});
     if (link_.channel().peer_revision() < conversation::kWrittenRevision) forget(said_);
   }
 
@@ -148,11 +150,16 @@ class Emitter {
   Source source_;
   async::Event more_;
   std::uint64_t pid_;
-  std::string waiting_;   // events that are not known to be written
-  std::size_t said_ = 0;  // bytes of them, in front, that this penevents has been told
-  unsigned tries_ = 0;    // how often a penevents ended without a word about them
-  // Events that were dropped: all; of those penevents is to be told; has been told, with what is said.
-  std::uint64_t dropped_ = 0, uncounted_ = 0, counted_ = 0;
+  std::string waiting_;                        // events that are not known to be written
+  std::size_t said_ = 0;                       // bytes of them, in front, that this penevents has been told
+  unsigned tries_ = 0;                         // how often a penevents ended without a word about them
+  std::uint64_t dropped_ = 0, uncounted_ = 0;  // events that were dropped: all; those penevents is to be told of
+  /// A count that penevents was told, with the frame that ends so far in what is said.
+  struct CountTold {
+    std::size_t up_to;
+    std::uint64_t count;
+  };
+  std::deque<CountTold> counted_;
   async::Loop::TimerHandle timer_;
   Link link_;  // last: its task uses the rest
 };

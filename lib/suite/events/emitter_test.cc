@@ -1,6 +1,8 @@
 #include "lib/suite/events/emitter.h"
 
 #include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
 
 #include "lib/base/async/listener.h"
 #include "lib/base/async/testing/run.h"
@@ -24,7 +26,13 @@ struct Reader {
   std::size_t frames = 0;
   std::uint64_t dropped = 0, expected = 1, bytes = 0;
 
-  Reader() { open(loop, {.path = path, .program = "smtpd", .service = "smtp"}); }
+  std::vector<std::string> reports;
+
+  Reader() {
+    open(loop, {.path = path, .program = "smtpd", .service = "smtp", .report = [this](const std::string& line) {
+                  reports.push_back(line);
+                }});
+  }
   ~Reader() { close(); }
   Server accepted() {
     auto a = run(loop, listener.accept({.deadline = loop.now() + seconds(5)})).value();
@@ -108,6 +116,34 @@ BOOST_AUTO_TEST_CASE(what_ends_every_reader_is_dropped_and_counted) {
   BOOST_TEST(dropped == 100U);
 }
 
+BOOST_AUTO_TEST_CASE(a_count_of_dropped_events_is_told_again_until_it_is_written_and_no_more_then) {
+  tell_many(1, 5001, 1000);
+  const std::uint64_t gone = events::dropped(), kept = 5000 - gone;
+  for (int i = 0; i < 2; ++i) {
+    dropped = 0;
+    dies_after(*this, 1, kept, false);
+    BOOST_TEST(dropped == gone);
+  }
+  dropped = 0;
+  dies_after(*this, 1, kept, false);  // the third one: what it was told is given up, and the count before stays
+  tell_many(kept + 1, kept + 2);
+  dropped = 0;
+  {
+    Server server = accepted();
+    expected = kept + 1;
+    bytes = 0;
+    BOOST_TEST(run(loop, hear(this, &server, kept + 1)));
+    BOOST_TEST(dropped == 5000U);
+    // It is written; what comes then is not, and brings no count of before.
+    BOOST_REQUIRE(server.send(ipc::events::Written{bytes}));
+    tell_many(kept + 2, kept + 3);
+    BOOST_TEST(run(loop, hear(this, &server, kept + 2)));
+  }
+  dropped = 0;
+  dies_after(*this, kept + 2, kept + 2, true);
+  BOOST_TEST(dropped == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_program_that_ends_waits_until_its_events_are_written) {
   tell_many(1, 11);
   Server server = accepted();
@@ -117,11 +153,21 @@ BOOST_AUTO_TEST_CASE(a_program_that_ends_waits_until_its_events_are_written) {
     *done = true;
   };
   loop.spawn("end", kWait(&settled));
+  const SteadyTime began = loop.now();
   BOOST_TEST(run(loop, hear(this, &server, 10)));
-  BOOST_TEST(!settled);
+  while (loop.now() < began + milliseconds(50)) loop.run_once(milliseconds(10));
+  if (loop.now() < began + milliseconds(400)) BOOST_TEST(!settled);  // after half a second it has waited in vain
   BOOST_REQUIRE(server.send(ipc::events::Written{bytes}));
   while (!settled) loop.run_once(seconds(1));
+  if (loop.now() < began + milliseconds(400)) BOOST_TEST(reports == std::vector<std::string>());
   BOOST_TEST(run(loop, server.flush()).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_ends_says_what_nobody_has_written) {
+  tell_many(1, 11);
+  run(loop, settle());
+  BOOST_REQUIRE(!reports.empty());
+  BOOST_TEST(reports.back().starts_with("10 events may be lost"));
 }
 
 BOOST_AUTO_TEST_CASE(nobody_who_wants_events_costs_nothing_and_is_no_error) {
